@@ -1,0 +1,498 @@
+//! The loop that runs a model, whole or split into shards that run in parallel.
+//!
+//! Time advances in windows. Within a window each shard handles its own events; messages between
+//! shards take at least the *lookahead*, so none can be due before the window ends. At a window's
+//! edge the shards exchange messages and statuses, and the [`Conductor`] says what comes next.
+//! Because `(Time, Event)` is a total order and shards meet only through messages, results are
+//! bit-identical for every number of shards; one shard runs the same code without threads.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::agenda::Agenda;
+use crate::time::{Delta, Time};
+
+/// One shard of a simulated system.
+pub trait Model: Send {
+    /// Names a component and what happens to it. The derived order breaks ties.
+    type Event: Copy + Ord + Send;
+    /// What travels between shards, at least the lookahead ahead of its effect.
+    type Message: Send;
+    /// What a shard reports at the end of a window; merged over all shards.
+    type Status: Copy + Send + Default;
+
+    /// Handles one event at `agenda.now()`.
+    fn handle(&mut self, event: Self::Event, agenda: &mut Agenda<Self::Event, Self::Message>);
+    /// Takes a message from another shard.
+    fn accept(&mut self, message: Self::Message, agenda: &mut Agenda<Self::Event, Self::Message>);
+    /// Does what the timeline holds for `time`; every earlier event has been handled.
+    fn global(&mut self, time: Time, agenda: &mut Agenda<Self::Event, Self::Message>);
+    /// The state of this shard.
+    fn status(&self) -> Self::Status;
+}
+
+/// Decides, at the edge of each window, what the shards do next.
+///
+/// Every shard asks its own clone, so the answer must depend on nothing but the arguments.
+pub trait Conductor<S>: Clone + Send {
+    /// The status of all shards from those of two parts.
+    fn merge(&self, a: S, b: S) -> S;
+    /// The next step, where every event before `limits.now` has been handled.
+    fn step(&mut self, status: &S, limits: Limits) -> Step;
+}
+
+/// What a [`Conductor`] may look at beside the status.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Every event before this instant has been handled.
+    pub now: Time,
+    /// The earliest pending event, if any.
+    pub next_event: Option<Time>,
+}
+
+/// What the shards do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Handle events before `end`, at most `span` beyond the next event, then ask again.
+    Run {
+        /// Exclusive.
+        end: Time,
+        /// How far beyond the next event the window may reach.
+        span: Delta,
+    },
+    /// Call [`Model::global`] for this instant on every shard, then ask again.
+    Global(Time),
+    /// End the run.
+    Stop,
+}
+
+/// What the run's owner sees from time to time.
+#[derive(Clone, Copy, Debug)]
+pub struct Control<S> {
+    /// Simulated time reached.
+    pub now: Time,
+    /// Events handled so far by all shards.
+    pub events: u64,
+    /// The merged status.
+    pub status: S,
+}
+
+/// Why [`Engine::run`] returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The conductor said so.
+    Conductor,
+    /// The run's owner said so.
+    Owner,
+}
+
+/// The shards of a model, and how far apart they are.
+pub struct Engine<M: Model> {
+    shards: Vec<Shard<M>>,
+    lookahead: Delta,
+}
+
+struct Shard<M: Model> {
+    model: M,
+    agenda: Agenda<M::Event, M::Message>,
+    events: u64,
+}
+
+/// Events that a lone shard handles between two looks at its owner.
+const BATCH: u64 = 1 << 16;
+
+impl<M: Model> Engine<M> {
+    /// An engine over `models`, one a shard. No message may arrive sooner than `lookahead`
+    /// (which is not used, and may be zero, with one shard) after it was sent.
+    pub fn new(models: Vec<M>, lookahead: Delta) -> Self {
+        assert!(models.len() == 1 || !lookahead.is_zero(), "shards need a lookahead");
+        let shards = models
+            .into_iter()
+            .map(|model| Shard { model, agenda: Agenda::default(), events: 0 })
+            .collect();
+        Engine { shards, lookahead }
+    }
+
+    /// Lets `plant` schedule the first events of every shard.
+    pub fn plant(&mut self, plant: impl Fn(&mut M, &mut Agenda<M::Event, M::Message>)) {
+        for shard in &mut self.shards {
+            plant(&mut shard.model, &mut shard.agenda);
+        }
+    }
+
+    /// Events handled so far.
+    pub fn events(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.events).sum()
+    }
+
+    /// The models, in the order in which they were given.
+    pub fn into_models(self) -> Vec<M> {
+        self.shards.into_iter().map(|shard| shard.model).collect()
+    }
+
+    /// Runs until `conductor` stops it, or `owner` returns false.
+    pub fn run<C, F>(&mut self, conductor: &C, owner: F) -> Stop
+    where
+        C: Conductor<M::Status>,
+        F: FnMut(&Control<M::Status>) -> bool + Send,
+    {
+        if self.shards.len() == 1 {
+            run_alone(&mut self.shards[0], conductor.clone(), owner)
+        } else {
+            run_together(&mut self.shards, self.lookahead, conductor, owner)
+        }
+    }
+}
+
+impl<M: Model> Shard<M> {
+    /// Handles up to `count` events before `end`; true if there may be more.
+    fn handle(&mut self, end: Time, count: u64) -> bool {
+        for _ in 0..count {
+            let Some(event) = self.agenda.pop_before(end) else { return false };
+            self.model.handle(event, &mut self.agenda);
+            self.events += 1;
+        }
+        true
+    }
+}
+
+fn run_alone<M, C, F>(shard: &mut Shard<M>, mut conductor: C, mut owner: F) -> Stop
+where
+    M: Model,
+    C: Conductor<M::Status>,
+    F: FnMut(&Control<M::Status>) -> bool,
+{
+    let mut now = Time::ZERO;
+    let mut seen = 0;
+    loop {
+        let status = shard.model.status();
+        let limits = Limits { now, next_event: shard.agenda.next_time() };
+        match conductor.step(&status, limits) {
+            Step::Stop => return Stop::Conductor,
+            Step::Global(time) => shard.model.global(time, &mut shard.agenda),
+            Step::Run { end, span } => {
+                let end = window_end(limits.next_event, end, span);
+                while shard.handle(end, BATCH) {
+                    seen = shard.events;
+                    let status = shard.model.status();
+                    let now = shard.agenda.now();
+                    if !owner(&Control { now, events: shard.events, status }) {
+                        return Stop::Owner;
+                    }
+                }
+                shard.agenda.advance(end.min(Time::MAX));
+                now = end;
+                if shard.events - seen >= BATCH {
+                    seen = shard.events;
+                    if !owner(&Control { now, events: shard.events, status }) {
+                        return Stop::Owner;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The end of a window that may reach `span` beyond the next event, and `end`.
+fn window_end(next_event: Option<Time>, end: Time, span: Delta) -> Time {
+    next_event.map_or(end, |next| next.saturating_add(span).min(end))
+}
+
+/// What one shard publishes at a window's edge.
+#[derive(Clone, Copy, Default)]
+struct Edge<S> {
+    status: S,
+    next_event: Option<Time>,
+    events: u64,
+}
+
+struct Shared<M: Model> {
+    barrier: Barrier,
+    edges: Vec<Mutex<Edge<M::Status>>>,
+    mailboxes: Vec<Vec<Mutex<Vec<M::Message>>>>,
+    stopped: AtomicBool,
+}
+
+fn run_together<M, C, F>(shards: &mut [Shard<M>], lookahead: Delta, conductor: &C, owner: F) -> Stop
+where
+    M: Model,
+    C: Conductor<M::Status>,
+    F: FnMut(&Control<M::Status>) -> bool + Send,
+{
+    let count = shards.len();
+    let shared: Shared<M> = Shared {
+        barrier: Barrier::new(count),
+        edges: (0..count).map(|_| Mutex::default()).collect(),
+        mailboxes: (0..count).map(|_| (0..count).map(|_| Mutex::default()).collect()).collect(),
+        stopped: AtomicBool::new(false),
+    };
+    std::thread::scope(|scope| {
+        let mut owner = Some(owner);
+        for (index, shard) in shards.iter_mut().enumerate() {
+            let (shared, conductor, owner) = (&shared, conductor.clone(), owner.take());
+            scope.spawn(move || run_shard(index, shard, lookahead, conductor, owner, shared));
+        }
+    });
+    if shared.stopped.load(Ordering::Relaxed) { Stop::Owner } else { Stop::Conductor }
+}
+
+/// One shard's thread; only the first has the owner's ear.
+fn run_shard<M, C, F>(
+    index: usize,
+    shard: &mut Shard<M>,
+    lookahead: Delta,
+    mut conductor: C,
+    mut owner: Option<F>,
+    shared: &Shared<M>,
+) where
+    M: Model,
+    C: Conductor<M::Status>,
+    F: FnMut(&Control<M::Status>) -> bool,
+{
+    let _poison = PoisonOnPanic(&shared.barrier);
+    let mut now = Time::ZERO;
+    let mut heard = 0;
+    loop {
+        for sender in &shared.mailboxes {
+            for message in lock(&sender[index]).drain(..) {
+                shard.model.accept(message, &mut shard.agenda);
+            }
+        }
+        let next_event = shard.agenda.next_time();
+        let status = shard.model.status();
+        *lock(&shared.edges[index]) = Edge { status, next_event, events: shard.events };
+        shared.barrier.wait();
+        let edge = merge_edges(&conductor, shared);
+        if let Some(owner) = &mut owner
+            && edge.events - heard >= BATCH
+        {
+            heard = edge.events;
+            if !owner(&Control { now, events: edge.events, status: edge.status }) {
+                shared.stopped.store(true, Ordering::Relaxed);
+            }
+        }
+        let limits = Limits { now, next_event: edge.next_event };
+        let step = conductor.step(&edge.status, limits);
+        if let Step::Run { end, span } = step {
+            let end = window_end(edge.next_event, end, span.min(lookahead));
+            shard.handle(end, u64::MAX);
+            shard.agenda.advance(end);
+            now = end;
+            for (target, message) in shard.agenda.take_outbox() {
+                lock(&shared.mailboxes[index][target]).push(message);
+            }
+        }
+        shared.barrier.wait();
+        match step {
+            _ if shared.stopped.load(Ordering::Relaxed) => return,
+            Step::Stop => return,
+            Step::Global(time) => shard.model.global(time, &mut shard.agenda),
+            Step::Run { .. } => {}
+        }
+    }
+}
+
+fn merge_edges<M: Model, C: Conductor<M::Status>>(c: &C, shared: &Shared<M>) -> Edge<M::Status> {
+    let edges = shared.edges.iter().map(|edge| *lock(edge));
+    let earliest = |a: Option<Time>, b: Option<Time>| match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    };
+    edges
+        .reduce(|a, b| Edge {
+            status: c.merge(a.status, b.status),
+            next_event: earliest(a.next_event, b.next_event),
+            events: a.events + b.events,
+        })
+        .unwrap_or_default()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().expect("no shard panics while it holds a lock")
+}
+
+/// A barrier that yields early: windows are short, but pure spinning is ruinous on a busy machine.
+struct Barrier {
+    count: usize,
+    arrived: AtomicUsize,
+    generation: AtomicUsize,
+    poisoned: AtomicBool,
+}
+
+const SPINS: u32 = 200;
+
+impl Barrier {
+    fn new(count: usize) -> Self {
+        Barrier {
+            count,
+            arrived: AtomicUsize::new(0),
+            generation: AtomicUsize::new(0),
+            poisoned: AtomicBool::new(false),
+        }
+    }
+
+    fn wait(&self) {
+        let generation = self.generation.load(Ordering::Acquire);
+        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.count {
+            self.arrived.store(0, Ordering::Relaxed);
+            self.generation.store(generation.wrapping_add(1), Ordering::Release);
+            return;
+        }
+        let mut spins = 0;
+        while self.generation.load(Ordering::Acquire) == generation {
+            assert!(!self.poisoned.load(Ordering::Relaxed), "another shard panicked");
+            if spins < SPINS {
+                spins += 1;
+                std::hint::spin_loop();
+            } else {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+/// Wakes the other shards if this one panics.
+struct PoisonOnPanic<'a>(&'a Barrier);
+
+impl Drop for PoisonOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.poisoned.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nodes on a circle pass tokens on; each node folds what it saw into a digest.
+    struct Circle {
+        first: u32,
+        digests: Vec<u64>,
+        total: u32,
+        inbox: Vec<Vec<(Time, u64)>>,
+        shards: u32,
+    }
+
+    const HOP: Delta = Delta::from_ns(7);
+
+    impl Circle {
+        fn shard_of(&self, node: u32) -> u32 {
+            node * self.shards / self.total
+        }
+    }
+
+    impl Model for Circle {
+        type Event = u32;
+        type Message = (u32, Time, u64);
+        type Status = ();
+
+        fn handle(&mut self, node: u32, agenda: &mut Agenda<u32, Self::Message>) {
+            let now = agenda.now();
+            let slot = (node - self.first) as usize;
+            let due: Vec<u64> = {
+                let inbox = &mut self.inbox[slot];
+                let due = inbox.iter().filter(|m| m.0 == now).map(|m| m.1).collect();
+                inbox.retain(|m| m.0 != now);
+                due
+            };
+            for token in due {
+                let digest = &mut self.digests[slot];
+                *digest = digest.rotate_left(5) ^ token ^ now.ps();
+                let next = (node + 1 + (token % 3) as u32) % self.total;
+                let message = (next, now + HOP + Delta::from_ps(*digest % 50), token + 1);
+                if self.shard_of(next) == self.shard_of(node) {
+                    self.accept(message, agenda);
+                } else {
+                    agenda.send(self.shard_of(next) as usize, message);
+                }
+            }
+        }
+
+        fn accept(&mut self, message: Self::Message, agenda: &mut Agenda<u32, Self::Message>) {
+            let (node, time, token) = message;
+            let inbox = &mut self.inbox[(node - self.first) as usize];
+            if !inbox.iter().any(|m| m.0 == time) {
+                agenda.at(time, node);
+            }
+            inbox.push((time, token));
+            inbox.sort();
+        }
+
+        fn global(&mut self, time: Time, _: &mut Agenda<u32, Self::Message>) {
+            for digest in &mut self.digests {
+                *digest = digest.wrapping_mul(31) ^ time.ps();
+            }
+        }
+
+        fn status(&self) {}
+    }
+
+    #[derive(Clone)]
+    struct Until {
+        end: Time,
+        global: Option<Time>,
+    }
+
+    impl Conductor<()> for Until {
+        fn merge(&self, (): (), (): ()) {}
+        fn step(&mut self, (): &(), limits: Limits) -> Step {
+            match self.global {
+                Some(time) if limits.now == time => {
+                    self.global = None;
+                    Step::Global(time)
+                }
+                _ if limits.now >= self.end => Step::Stop,
+                global => Step::Run { end: global.unwrap_or(self.end), span: Delta::MAX },
+            }
+        }
+    }
+
+    fn digests(shards: u32) -> (Vec<u64>, u64) {
+        let total = 12;
+        let owned = |shard| (0..total).filter(move |node| node * shards / total == shard);
+        let models = (0..shards)
+            .map(|shard| {
+                let nodes: Vec<u32> = owned(shard).collect();
+                let empty = vec![Vec::new(); nodes.len()];
+                Circle {
+                    first: nodes[0],
+                    digests: vec![1; nodes.len()],
+                    total,
+                    inbox: empty,
+                    shards,
+                }
+            })
+            .collect();
+        let mut engine = Engine::new(models, HOP);
+        engine.plant(|circle, agenda| {
+            for node in circle.first..circle.first + circle.digests.len() as u32 {
+                circle.accept((node, Time::from_ps(u64::from(node)), u64::from(node)), agenda);
+            }
+        });
+        let until = Until { end: Time::from_ps(3_000_000), global: Some(Time::from_ps(999_999)) };
+        assert_eq!(engine.run(&until, |_| true), Stop::Conductor);
+        let events = engine.events();
+        (engine.into_models().into_iter().flat_map(|circle| circle.digests).collect(), events)
+    }
+
+    #[test]
+    fn any_number_of_shards_gives_the_same_result() {
+        let alone = digests(1);
+        assert!(alone.1 > 4_000, "{}", alone.1);
+        for shards in [2, 3, 4] {
+            assert_eq!(digests(shards), alone, "{shards} shards");
+        }
+    }
+
+    #[test]
+    fn the_owner_can_stop_a_run() {
+        let circle =
+            Circle { first: 0, digests: vec![1], total: 1, inbox: vec![vec![]], shards: 1 };
+        let mut engine = Engine::new(vec![circle], HOP);
+        engine.plant(|circle, agenda| circle.accept((0, Time::ZERO, 0), agenda));
+        let until = Until { end: Time::MAX, global: None };
+        assert_eq!(engine.run(&until, |control| control.events < 200_000), Stop::Owner);
+    }
+}
