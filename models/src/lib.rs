@@ -1,1 +1,35 @@
-//! stub
+//! The model of a RoCEv2 fabric: what is simulated, without files or a command line.
+//!
+//! - [`topology`], [`routing`]: the graph, and the next hops on it
+//! - [`packet`], [`wire`]: frames, their lengths and times
+//! - [`link`], [`port`], [`scheduler`], [`pfc`]: cables, queues, who sends next, who pauses
+//! - [`switch`]: shared buffer (MMU), headroom, ECN marking, classification
+//! - [`load_balance`]: choice among next hops
+//! - [`nic`], [`congestion`]: reliable connections, pacing, CNPs, DCQCN
+//! - [`traffic`]: what is sent
+//! - [`fabric`]: all components together, and the only place where events are told apart
+//! - [`counters`], [`probe`], [`report`]: what is observed
+
+pub mod congestion;
+pub mod counters;
+pub mod error;
+pub mod fabric;
+mod hash;
+pub mod ids;
+pub mod link;
+pub mod load_balance;
+pub mod nic;
+pub mod packet;
+pub mod pfc;
+pub mod port;
+pub mod probe;
+pub mod report;
+pub mod routing;
+pub mod scheduler;
+pub mod size;
+pub mod switch;
+pub mod topology;
+pub mod traffic;
+pub mod wire;
+
+pub use error::BuildError;

@@ -62,8 +62,8 @@ pub enum Step {
     },
     /// Call [`Model::global`] for this instant on every shard, then ask again.
     Global(Time),
-    /// End the run.
-    Stop,
+    /// End the run, for this reason.
+    Stop(u32),
 }
 
 /// What the run's owner sees from time to time.
@@ -80,8 +80,8 @@ pub struct Control<S> {
 /// Why [`Engine::run`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The conductor said so.
-    Conductor,
+    /// The conductor said so, for this reason.
+    Conductor(u32),
     /// The run's owner said so.
     Owner,
 }
@@ -168,7 +168,7 @@ where
         let status = shard.model.status();
         let limits = Limits { now, next_event: shard.agenda.next_time() };
         match conductor.step(&status, limits) {
-            Step::Stop => return Stop::Conductor,
+            Step::Stop(reason) => return Stop::Conductor(reason),
             Step::Global(time) => shard.model.global(time, &mut shard.agenda),
             Step::Run { end, span } => {
                 let end = window_end(limits.next_event, end, span);
@@ -228,12 +228,19 @@ where
     };
     std::thread::scope(|scope| {
         let mut owner = Some(owner);
+        let mut threads = Vec::new();
         for (index, shard) in shards.iter_mut().enumerate() {
             let (shared, conductor, owner) = (&shared, conductor.clone(), owner.take());
-            scope.spawn(move || run_shard(index, shard, lookahead, conductor, owner, shared));
+            threads.push(
+                scope.spawn(move || run_shard(index, shard, lookahead, conductor, owner, shared)),
+            );
         }
-    });
-    if shared.stopped.load(Ordering::Relaxed) { Stop::Owner } else { Stop::Conductor }
+        let stops = threads.into_iter().map(|thread| match thread.join() {
+            Ok(stop) => stop,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        stops.last().expect("there are shards")
+    })
 }
 
 /// One shard's thread; only the first has the owner's ear.
@@ -244,7 +251,8 @@ fn run_shard<M, C, F>(
     mut conductor: C,
     mut owner: Option<F>,
     shared: &Shared<M>,
-) where
+) -> Stop
+where
     M: Model,
     C: Conductor<M::Status>,
     F: FnMut(&Control<M::Status>) -> bool,
@@ -284,8 +292,8 @@ fn run_shard<M, C, F>(
         }
         shared.barrier.wait();
         match step {
-            _ if shared.stopped.load(Ordering::Relaxed) => return,
-            Step::Stop => return,
+            _ if shared.stopped.load(Ordering::Relaxed) => return Stop::Owner,
+            Step::Stop(reason) => return Stop::Conductor(reason),
             Step::Global(time) => shard.model.global(time, &mut shard.agenda),
             Step::Run { .. } => {}
         }
@@ -443,7 +451,7 @@ mod tests {
                     self.global = None;
                     Step::Global(time)
                 }
-                _ if limits.now >= self.end => Step::Stop,
+                _ if limits.now >= self.end => Step::Stop(7),
                 global => Step::Run { end: global.unwrap_or(self.end), span: Delta::MAX },
             }
         }
@@ -472,7 +480,7 @@ mod tests {
             }
         });
         let until = Until { end: Time::from_ps(3_000_000), global: Some(Time::from_ps(999_999)) };
-        assert_eq!(engine.run(&until, |_| true), Stop::Conductor);
+        assert_eq!(engine.run(&until, |_| true), Stop::Conductor(7));
         let events = engine.events();
         (engine.into_models().into_iter().flat_map(|circle| circle.digests).collect(), events)
     }

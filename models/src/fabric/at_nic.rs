@@ -1,0 +1,401 @@
+//! A frame at a NIC: sent, received, answered.
+
+use std::cmp::Reverse;
+
+use sim_core::Time;
+
+use super::{Event, Fabric, Queue};
+use crate::congestion::RateController;
+use crate::counters::DropReason;
+use crate::nic::{Nic, Notify, Offered, Pacer, Progress, Reply, Sender, SenderState};
+use crate::packet::{Kind, Packet};
+use crate::probe::Probe;
+
+impl<P: Probe> Fabric<P> {
+    fn nic_of(&self, port: u32) -> usize {
+        self.wiring.wires[port as usize].owner as usize
+    }
+
+    /// Control frames first, then QPs in turn.
+    pub(super) fn send_from_nic(&mut self, port: u32, agenda: &mut Queue) {
+        let now = agenda.now();
+        let index = self.nic_of(port);
+        let paused = self.ports[port as usize].pause.paused();
+        let waits = self.nics[index].params.config.pfc.control_waits;
+        let allowed = if waits { !paused } else { u8::MAX };
+        let control = self.ports[port as usize].dequeue(now, allowed);
+        let packet = match control {
+            Some(packet) => Some(packet),
+            None => self.next_data(index, port, paused, now, agenda),
+        };
+        if let Some(packet) = packet {
+            self.tally.injected += 1;
+            self.tally.injected_bytes += u64::from(packet.len);
+            self.transmit(port, packet, agenda);
+        }
+        self.wake_for_next(index, port, allowed, paused, agenda);
+    }
+
+    /// Makes the port look again when there is something to send.
+    fn wake_for_next(
+        &mut self,
+        nic: usize,
+        port: u32,
+        allowed: u8,
+        paused: u8,
+        agenda: &mut Queue,
+    ) {
+        let state = &self.ports[port as usize];
+        let busy_until = state.busy_until;
+        let busy = busy_until >= agenda.now();
+        let control = state.nonempty() & allowed != 0 || !state.pfc_out.is_empty();
+        let arbiter = &self.nics[nic].arbiter;
+        let open = |slot| {
+            let sender = &self.senders[arbiter.qp(slot) as usize];
+            paused & (1 << sender.priority) == 0
+        };
+        let ready = arbiter.any_ready() && (paused == 0 || arbiter.next(open).is_some());
+        if busy && (control || ready) {
+            self.wake(port, busy_until, agenda);
+        } else if let Some(time) = arbiter.next_wake() {
+            self.wake(port, time.max(busy_until), agenda);
+        }
+    }
+
+    /// The next data packet of the QPs of a NIC.
+    fn next_data(
+        &mut self,
+        nic: usize,
+        port: u32,
+        paused: u8,
+        now: Time,
+        agenda: &mut Queue,
+    ) -> Option<Packet> {
+        let Nic { params, arbiter, counters, .. } = &mut self.nics[nic];
+        while let Some(slot) = arbiter.due(now) {
+            let sender = &mut self.senders[arbiter.qp(slot) as usize];
+            if sender.state == SenderState::Waiting {
+                if sender.pacer.ready_at() > now {
+                    arbiter.wait(sender.pacer.ready_at(), slot);
+                } else {
+                    sender.state = SenderState::Ready;
+                    arbiter.set_ready(slot);
+                }
+            }
+        }
+        let senders = &mut self.senders;
+        let slot = if paused == 0 {
+            arbiter.next(|_| true)
+        } else {
+            let qps = arbiter.qps();
+            let open = |slot: u32| paused & (1 << senders[qps[slot as usize] as usize].priority);
+            arbiter.next(|slot| open(slot) == 0)
+        }?;
+        arbiter.served(slot);
+        let qp = arbiter.qp(slot);
+        let sender = &mut senders[qp as usize];
+        let segment = sender.requester.take(now, &params.requester)?;
+        let frames = &self.wiring.frames;
+        let len = frames.data(segment.payload, segment.first);
+        let config = &params.config;
+        let frame_time = self.wiring.wires[port as usize].clock.frame_time();
+        let wire_len = frames.wire_len(len);
+        sender.pacer.sent(now, wire_len, config.pacing, frame_time, &mut sender.control);
+        counters.data_packets += 1;
+        if segment.again {
+            counters.retransmitted_packets += 1;
+            sender.retransmitted += 1;
+            sender.retransmitted_bytes += u64::from(segment.payload);
+        }
+        let dscp = self.wiring.qps[qp as usize].dscp;
+        let mut packet = Packet::new(Kind::Data, qp, segment.psn, len)
+            .with_ect(config.np.notify != Notify::Off)
+            .with_flags(segment.ack_req, segment.last);
+        packet.arg = segment.payload;
+        packet.dscp = dscp;
+        packet.pcp = sender.priority;
+        arbiter.clear_ready(slot);
+        sender.state = SenderState::Idle;
+        activate(sender, arbiter, now, params);
+        self.arm_timer(nic, port, qp, agenda);
+        Some(packet)
+    }
+
+    /// Puts a QP's retransmission timer into its NIC's queue if it is not there.
+    fn arm_timer(&mut self, nic: usize, port: u32, qp: u32, agenda: &mut Queue) {
+        let sender = &mut self.senders[qp as usize];
+        let at = sender.requester.timeout_at();
+        if sender.timer_armed || at == Time::MAX {
+            return;
+        }
+        sender.timer_armed = true;
+        let nic = &mut self.nics[nic];
+        nic.timers.push(qp, Reverse(at));
+        if at < nic.timer_at {
+            nic.timer_at = at;
+            agenda.at(at, Event::Timeout(port));
+        }
+    }
+
+    /// Retransmission timers that are due; most have moved on since they were queued.
+    pub(super) fn timeout(&mut self, port: u32, agenda: &mut Queue) {
+        let now = agenda.now();
+        let index = self.nic_of(port);
+        if self.nics[index].timer_at != now {
+            return;
+        }
+        self.nics[index].timer_at = Time::MAX;
+        let mut fired = false;
+        loop {
+            let Nic { timers, params, arbiter, counters, .. } = &mut self.nics[index];
+            let Some((&qp, &Reverse(queued))) = timers.peek() else { break };
+            if queued > now {
+                break;
+            }
+            let sender = &mut self.senders[qp as usize];
+            let at = sender.requester.timeout_at();
+            if at > now {
+                if at == Time::MAX {
+                    timers.pop();
+                    sender.timer_armed = false;
+                } else {
+                    timers.change_priority(&qp, Reverse(at));
+                }
+                continue;
+            }
+            fired = true;
+            self.tally.last_activity = now;
+            counters.local_ack_timeout_err += 1;
+            if sender.requester.on_timeout(now, &params.requester) {
+                let at = sender.requester.timeout_at();
+                timers.change_priority(&qp, Reverse(at));
+                activate(sender, arbiter, now, params);
+            } else {
+                timers.pop();
+                counters.req_transport_retries_exceeded += 1;
+                sender.state = SenderState::Failed;
+                arbiter.clear_ready(sender.slot);
+                sender.finished_at = Some(now);
+                self.tally.failed += 1;
+                self.tally.finished += 1;
+                self.tally.last_finish = now;
+            }
+        }
+        let nic = &mut self.nics[index];
+        if let Some((_, &Reverse(next))) = nic.timers.peek() {
+            nic.timer_at = next;
+            agenda.at(next, Event::Timeout(port));
+        }
+        if fired {
+            self.kick(port, agenda);
+        }
+    }
+
+    /// The flows of a NIC that start now.
+    pub(super) fn flow_start(&mut self, port: u32, agenda: &mut Queue) {
+        let now = agenda.now();
+        self.tally.last_activity = now;
+        let index = self.nic_of(port);
+        let Nic { params, arbiter, starts, .. } = &mut self.nics[index];
+        while let Some(&(start, qp)) = starts.front() {
+            if start > now {
+                agenda.at(start, Event::FlowStart(port));
+                break;
+            }
+            starts.pop_front();
+            let mtu = u64::from(params.requester.mtu);
+            let bytes = self.wiring.qps[qp as usize].bytes.unwrap_or(mtu << 31);
+            let sender = &mut self.senders[qp as usize];
+            sender.requester.post(bytes, &params.requester);
+            sender.pacer = Pacer::new(now);
+            activate(sender, arbiter, now, params);
+        }
+        self.kick(port, agenda);
+    }
+
+    /// A frame has reached its host.
+    pub(super) fn arrive_at_nic(&mut self, port: u32, packet: Packet, agenda: &mut Queue) {
+        let index = self.nic_of(port);
+        self.tally.arrived += 1;
+        self.tally.arrived_bytes += u64::from(packet.len);
+        match packet.kind {
+            Kind::Data if self.nics[index].receive.is_some() => {
+                self.buffer_data(index, port, packet, agenda);
+            }
+            Kind::Data => self.receive_data(index, port, &packet, agenda),
+            Kind::Ack | Kind::Nak | Kind::Cnp => self.receive_control(packet, agenda),
+            Kind::Pfc => {}
+        }
+    }
+
+    /// Data on its way to memory, where that is slow.
+    fn buffer_data(&mut self, nic: usize, port: u32, packet: Packet, agenda: &mut Queue) {
+        let now = agenda.now();
+        let state = &mut self.nics[nic];
+        let priority = state.params.priority[usize::from(packet.dscp & 63)];
+        let lossless = state.params.pfc_priorities & (1 << priority) != 0;
+        let Some(buffer) = &mut state.receive else { return };
+        match buffer.offer(packet) {
+            Offered::Full => {
+                self.tally.arrived -= 1;
+                self.tally.arrived_bytes -= u64::from(packet.len);
+                return self.drop(now, port, &packet, DropReason::NicReceiveFull, lossless);
+            }
+            Offered::Queued => {}
+            Offered::Draining(time) => agenda.at(now + time, Event::Drain(port)),
+        }
+        let asserted = self.ports[port as usize].pfc.asserted();
+        if lossless && buffer.above_xoff() && asserted & (1 << priority) == 0 {
+            self.assert_xoff(port, priority, agenda);
+        }
+    }
+
+    /// The packet at the head of a receive buffer is in memory.
+    pub(super) fn drain(&mut self, port: u32, agenda: &mut Queue) {
+        let index = self.nic_of(port);
+        let Some(buffer) = &mut self.nics[index].receive else { return };
+        let Some((packet, next)) = buffer.drained() else { return };
+        let below_xon = buffer.below_xon();
+        if let Some(time) = next {
+            agenda.at(agenda.now() + time, Event::Drain(port));
+        }
+        self.tally.last_activity = agenda.now();
+        self.receive_data(index, port, &packet, agenda);
+        let asserted = self.ports[port as usize].pfc.asserted();
+        if below_xon {
+            for priority in (0..8).filter(|priority| asserted & (1 << priority) != 0) {
+                self.release_xoff(port, priority, agenda);
+            }
+        }
+    }
+
+    /// A data packet reaches the responder.
+    fn receive_data(&mut self, nic: usize, port: u32, packet: &Packet, agenda: &mut Queue) {
+        let now = agenda.now();
+        let Nic { params, notification_point, counters, .. } = &mut self.nics[nic];
+        let receiver = &mut self.receivers[packet.qp as usize];
+        let receipt =
+            receiver.responder.on_data(now, packet.psn, packet.ack_req(), &params.responder);
+        if receipt.accepted {
+            receiver.delivered_bytes += u64::from(packet.arg);
+            receiver.last_delivery = now;
+            self.tally.delivered_bytes += u64::from(packet.arg);
+        }
+        let qp = &self.wiring.qps[packet.qp as usize];
+        let config = &params.config;
+        let mut echo = false;
+        if packet.ce() {
+            counters.np_ecn_marked_roce_packets += 1;
+            match config.np.notify {
+                Notify::Off => {}
+                Notify::Echo => echo = true,
+                Notify::Cnp => {
+                    let last_cnp = &mut receiver.last_cnp;
+                    if notification_point.on_marked(now, qp.source, last_cnp, &config.np) {
+                        counters.np_cnp_sent += 1;
+                        let cnp = Packet::new(Kind::Cnp, packet.qp, 0, self.wiring.frames.cnp);
+                        let priority = &params.priority;
+                        self.ports[port as usize]
+                            .enqueue(now, classed(cnp, config.qos.cnp_dscp, priority));
+                    }
+                }
+            }
+        }
+        let ack_dscp = config.qos.ack_dscp.unwrap_or(qp.dscp);
+        let (kind, psn) = match receipt.reply {
+            Reply::None => {
+                counters.duplicate_request += u64::from(!receipt.accepted);
+                return self.kick(port, agenda);
+            }
+            Reply::Ack(psn) => (Kind::Ack, psn),
+            Reply::Nak(psn) => {
+                counters.out_of_sequence += 1;
+                (Kind::Nak, psn)
+            }
+        };
+        let reply = Packet::new(kind, packet.qp, psn, self.wiring.frames.ack)
+            .with_ect(config.transport.ack_ect)
+            .with_echo(echo);
+        self.ports[port as usize].enqueue(now, classed(reply, ack_dscp, &params.priority));
+        self.kick(port, agenda);
+    }
+
+    /// An ACK, NAK or CNP reaches the requester.
+    fn receive_control(&mut self, packet: Packet, agenda: &mut Queue) {
+        let now = agenda.now();
+        // the QP may send by another port of this host than the one that the frame came in by
+        let port = self.wiring.qps[packet.qp as usize].source_port;
+        let nic = self.nic_of(port);
+        let Nic { params, arbiter, counters, .. } = &mut self.nics[nic];
+        let sender = &mut self.senders[packet.qp as usize];
+        if sender.finished_at.is_some() {
+            return;
+        }
+        let progress = match packet.kind {
+            Kind::Ack => sender.requester.on_ack(now, packet.psn, &params.requester),
+            Kind::Nak => {
+                counters.packet_seq_err += 1;
+                sender.requester.on_nak(now, packet.psn, &params.requester)
+            }
+            _ => Progress::Stale,
+        };
+        if progress == Progress::Complete {
+            sender.finished_at = Some(now);
+            sender.state = SenderState::Idle;
+            arbiter.clear_ready(sender.slot);
+            self.tally.finished += 1;
+            self.tally.last_finish = now;
+        } else {
+            if packet.kind == Kind::Cnp || packet.echo() {
+                counters.rp_cnp_handled += 1;
+                sender.pacer.on_cnp(now, params.config.pacing, &mut sender.control);
+            }
+            activate(sender, arbiter, now, params);
+        }
+        self.kick(port, agenda);
+    }
+}
+
+/// A control frame in its class.
+fn classed(mut packet: Packet, dscp: u8, priority: &[u8; 64]) -> Packet {
+    packet.dscp = dscp;
+    packet.pcp = priority[usize::from(dscp & 63)];
+    packet.queue = packet.pcp;
+    packet
+}
+
+/// Puts a QP where it belongs after something changed: ready, waiting, blocked or idle.
+#[inline]
+fn activate(
+    sender: &mut Sender,
+    arbiter: &mut crate::nic::Arbiter,
+    now: Time,
+    params: &crate::nic::NicParams,
+) {
+    match sender.state {
+        SenderState::Failed | SenderState::Ready | SenderState::Waiting => return,
+        SenderState::Idle | SenderState::Blocked => {}
+    }
+    if !sender.requester.has_work() {
+        sender.state = SenderState::Idle;
+    } else if window_full(sender, params) {
+        sender.state = SenderState::Blocked;
+    } else if sender.pacer.ready_at() <= now {
+        sender.state = SenderState::Ready;
+        arbiter.set_ready(sender.slot);
+    } else {
+        sender.state = SenderState::Waiting;
+        arbiter.wait(sender.pacer.ready_at(), sender.slot);
+    }
+}
+
+fn window_full(sender: &mut Sender, params: &crate::nic::NicParams) -> bool {
+    let transport = &params.config.transport;
+    let Some(window) = transport.window else { return false };
+    let mut window = window.get();
+    if transport.window_follows_rate {
+        let (rate, line) = (sender.control.rate().bps(), sender.line_rate.bps());
+        window = (u128::from(window) * u128::from(rate) / u128::from(line)).max(1) as u64;
+    }
+    sender.requester.in_flight(&params.requester) >= window
+}

@@ -1,0 +1,513 @@
+//! From a [`Spec`] to the shards of a [`Fabric`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sim_core::rng::{Domain, Stream};
+use sim_core::{Delta, Time};
+
+use super::spec::Spec;
+use super::wiring::{QpInfo, Wire, Wiring};
+use super::{Event, Fabric, Queue, check};
+use crate::error::BuildError;
+use crate::ids::{NodeId, PRIORITIES, PortId};
+use crate::link::Pipe;
+use crate::load_balance::{Ecmp, EcmpConfig, FiveTuple};
+use crate::nic::{Entropy, Nic, NicConfig, NicParams, Receiver, Sender};
+use crate::pfc::PfcSender;
+use crate::port::{Port, PortWred};
+use crate::probe::Probe;
+use crate::routing::Routes;
+use crate::scheduler::Scheduler;
+use crate::switch::{
+    BufferPlan, Classifier, PortPlan, SchedulerConfig, Switch, SwitchConfig, Wred, plan_buffer,
+};
+use crate::topology::{NodeKind, Topology};
+use crate::wire::{Frames, LinkClock};
+
+/// A fabric that can be built: everything is checked.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What was asked for.
+    pub spec: Arc<Spec>,
+    /// The fixed part.
+    pub wiring: Arc<Wiring>,
+    /// The buffer of each switch.
+    pub buffers: Vec<BufferPlan>,
+    /// By node: a host's NIC, ready for use.
+    nics: Vec<Option<Arc<NicParams>>>,
+    /// Number of shards.
+    pub shards: usize,
+}
+
+/// Checks `spec` and plans a fabric of `shards` shards (fewer if there are not enough switches).
+pub fn plan(spec: Spec, shards: usize) -> Result<Plan, BuildError> {
+    check::wire(&spec.wire)?;
+    for config in spec.switches.iter().chain(&spec.switch_ports).flatten() {
+        check::switch(config)?;
+    }
+    for config in spec.nics.iter().flatten() {
+        check::nic(config)?;
+    }
+    if spec.flows.len() > 50_000_000 {
+        return Err(BuildError::new("traffic", "at most 50 million flows can be"));
+    }
+    let topology = &spec.topology;
+    let frames = Frames::new(&spec.wire);
+    let mut routes = Routes::shortest(topology);
+    routes.apply(topology, &spec.routes)?;
+    let shard_of = partition(topology, shards);
+    let count = shard_of.iter().max().map_or(1, |most| usize::from(*most) + 1);
+    let wires = wires(&spec, &shard_of);
+    let qps = qps(&spec, &routes)?;
+    let buffers = buffers(&spec, &frames)?;
+    let sampled_ports = sampled_ports(&spec)?;
+    let measure_to = spec.measure.to.map_or(Time::MAX, |to| Time::ZERO + to);
+    if measure_to <= Time::ZERO + spec.measure.from {
+        return Err(BuildError::new("measure.to", "the measured window ends before it begins"));
+    }
+    let nics = prepare_nics(&spec.nics);
+    let wiring = Wiring {
+        topology: topology.clone(),
+        routes,
+        frames,
+        wires,
+        qps,
+        shard_of,
+        measure: [Time::ZERO + spec.measure.from, measure_to],
+        sample_interval: spec.sample.interval,
+        sampled_ports,
+        sampled_qps: spec.sample.flows.unwrap_or(64).min(spec.flows.len() as u32),
+    };
+    if spec.sample.interval == Some(Delta::ZERO) {
+        return Err(BuildError::new("sample.interval", "0 is out of range: a time is expected"));
+    }
+    Ok(Plan { spec: Arc::new(spec), wiring: Arc::new(wiring), buffers, nics, shards: count })
+}
+
+/// Splits the nodes into parts of about equally many ports; hosts go with their first switch, and
+/// switches of neighbouring numbers stay together.
+fn partition(topology: &Topology, shards: usize) -> Vec<u16> {
+    let mut part = vec![0; topology.nodes().len()];
+    let switches: Vec<NodeId> = topology.switches().collect();
+    let shards = shards.clamp(1, switches.len().clamp(1, 64));
+    // leaves (which have hosts) and other switches are split separately, so that each part has
+    // its share of both
+    let has_hosts = |switch: &NodeId| {
+        let mut ports = topology.ports_of(*switch);
+        ports.any(|port| topology.node(topology.neighbour(port)).kind == NodeKind::Host)
+    };
+    let (leaves, others): (Vec<NodeId>, Vec<NodeId>) = switches.into_iter().partition(has_hosts);
+    for group in [leaves, others] {
+        let count = group.len();
+        for (index, switch) in group.into_iter().enumerate() {
+            part[switch.index()] = (index * shards / count) as u16;
+        }
+    }
+    for host in topology.hosts() {
+        if let Some(port) = topology.ports_of(host).next() {
+            part[host.index()] = part[topology.neighbour(port).index()];
+        }
+    }
+    compact(part)
+}
+
+/// Renumbers parts so that none is empty.
+fn compact(part: Vec<u16>) -> Vec<u16> {
+    let mut numbers = BTreeMap::new();
+    let mut sorted = part.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    for (number, old) in sorted.into_iter().enumerate() {
+        numbers.insert(old, number as u16);
+    }
+    part.into_iter().map(|old| numbers[&old]).collect()
+}
+
+fn wires(spec: &Spec, shard_of: &[u16]) -> Vec<Wire> {
+    let topology = &spec.topology;
+    let (mut switches, mut nics) = (0, 0);
+    let mut wires = Vec::with_capacity(topology.ports().len());
+    for (id, node) in topology.nodes().iter().enumerate() {
+        let is_switch = node.kind == NodeKind::Switch;
+        let ports: Vec<PortId> = topology.ports_of(NodeId(id as u32)).collect();
+        for port in &ports {
+            let info = topology.port(*port);
+            let (response, quanta) = pfc_keys(spec, *port);
+            wires.push(Wire {
+                peer: info.peer.0,
+                peer_shard: shard_of[topology.port(info.peer).node.index()],
+                index: topology.index_in_node(*port) as u16,
+                node: id as u32,
+                owner: if is_switch { switches } else { nics },
+                first_port: ports[0].0,
+                is_switch,
+                arrival_delay: info.delay + latency(spec, info.peer),
+                clock: LinkClock::new(info.rate, spec.wire.frame_time),
+                pfc_response: response,
+                pfc_quanta: quanta,
+            });
+            nics += u32::from(!is_switch);
+        }
+        switches += u32::from(is_switch);
+    }
+    wires
+}
+
+/// The configuration of the switch port, or of the NIC, that `port` is.
+enum Device<'a> {
+    Switch(&'a SwitchConfig),
+    Nic(&'a NicConfig),
+}
+
+fn device(spec: &Spec, port: PortId) -> Device<'_> {
+    let node = spec.topology.port(port).node.index();
+    match (&spec.switch_ports[port.index()], &spec.nics[node]) {
+        (Some(config), _) => Device::Switch(config),
+        (None, Some(config)) => Device::Nic(config),
+        (None, None) => unreachable!("every port belongs to a switch or to a NIC"),
+    }
+}
+
+/// From the last bit of a frame to its handling by the device.
+fn latency(spec: &Spec, port: PortId) -> Delta {
+    match device(spec, port) {
+        Device::Switch(config) => config.latency,
+        Device::Nic(config) => config.latency,
+    }
+}
+
+/// Response time and quanta of a port.
+fn pfc_keys(spec: &Spec, port: PortId) -> (Delta, u16) {
+    let timing = match device(spec, port) {
+        Device::Switch(config) => config.pfc.timing(),
+        Device::Nic(config) => config.pfc.timing(),
+    };
+    (timing.response_time, timing.quanta)
+}
+
+fn largest_mtu(spec: &Spec) -> u16 {
+    spec.nics.iter().flatten().map(|nic| nic.mtu).max().unwrap_or(4096)
+}
+
+fn buffers(spec: &Spec, frames: &Frames) -> Result<Vec<BufferPlan>, BuildError> {
+    let topology = &spec.topology;
+    let mtu = largest_mtu(spec);
+    let mut plans = Vec::new();
+    for switch in topology.switches() {
+        let Some(node) = &spec.switches[switch.index()] else { continue };
+        let ports: Vec<PortPlan<'_>> = topology
+            .ports_of(switch)
+            .filter_map(|port| {
+                let info = topology.port(port);
+                let config = spec.switch_ports[port.index()].as_deref()?;
+                let (response, _) = pfc_keys(spec, info.peer);
+                Some(PortPlan {
+                    config,
+                    rate: info.rate,
+                    delay: info.delay,
+                    upstream: latency(spec, info.peer) + response,
+                    mtu,
+                })
+            })
+            .collect();
+        plans.push(plan_buffer(node, &ports, frames)?);
+    }
+    Ok(plans)
+}
+
+fn sampled_ports(spec: &Spec) -> Result<Vec<u32>, BuildError> {
+    let topology = &spec.topology;
+    let all = 0..topology.ports().len() as u32;
+    let Some(names) = &spec.sample.ports else { return Ok(all.collect()) };
+    let by_name: BTreeMap<String, u32> =
+        all.map(|port| (topology.port_name(PortId(port)), port)).collect();
+    let mut ports = Vec::new();
+    for (index, name) in names.iter().enumerate() {
+        let port = by_name.get(name).copied().ok_or_else(|| {
+            let message = format!("there is no port {name:?}: `sw0:3` or `host2/nic0` is expected");
+            BuildError::new(format!("sample.ports[{index}]"), message)
+        })?;
+        ports.push(port);
+    }
+    ports.sort_unstable();
+    ports.dedup();
+    Ok(ports)
+}
+
+/// IPv4 address of a node: its own /24.
+fn address(spec: &Spec, node: NodeId) -> u32 {
+    let number = spec.topology.node(node).number;
+    let base = u32::from(spec.wire.base_address);
+    base.wrapping_add((number / 256) << 16).wrapping_add((number % 256) << 8)
+}
+
+fn qps(spec: &Spec, routes: &Routes) -> Result<Vec<QpInfo>, BuildError> {
+    let topology = &spec.topology;
+    let mut ports = SourcePorts::new(spec);
+    let mut qps = Vec::with_capacity(spec.flows.len());
+    for flow in &spec.flows {
+        let Some(nic) = spec.nics[flow.source.index()].as_deref() else {
+            unreachable!("flows start at hosts")
+        };
+        let key = format!("traffic[{}]", flow.section);
+        let dscp = flow.dscp.unwrap_or(nic.qos.dscp);
+        if dscp > 63 {
+            let message = format!("{dscp} is out of range: 0 to 63 is expected");
+            return Err(BuildError::new(format!("{key}.dscp"), message));
+        }
+        if flow.bytes.is_some_and(|bytes| bytes / u64::from(nic.mtu) >= 1 << 31) {
+            let message = format!("a message can have at most 2^31 packets of {} B", nic.mtu);
+            return Err(BuildError::new(format!("{key}.bytes"), message));
+        }
+        let source_port = ports.choose(flow.source, flow.target, nic.entropy);
+        let tuple = FiveTuple {
+            source: address(spec, flow.source),
+            destination: address(spec, flow.target),
+            source_port: flow.source_port.unwrap_or(source_port),
+            destination_port: flow.destination_port.unwrap_or(spec.wire.udp_port),
+        };
+        let hops = routes.next_hops(flow.source, flow.target);
+        let back = routes.next_hops(flow.target, flow.source);
+        if hops.is_empty() || back.is_empty() {
+            let name = |node| &topology.node(node).name;
+            let (source, target) = (name(flow.source), name(flow.target));
+            let message =
+                format!("the topology is disconnected: no path from {source} to {target}");
+            return Err(BuildError::new("topology", message));
+        }
+        let number = topology.node(flow.source).number;
+        let hop = Ecmp::new(&EcmpConfig::default(), number).choose(&tuple, hops.len());
+        let first_port = topology.ports_of(flow.source).next().map_or(0, |port| port.0);
+        qps.push(QpInfo {
+            source: flow.source.0,
+            target: flow.target.0,
+            source_port: first_port + u32::from(hops[hop]),
+            dscp,
+            tuple,
+            bytes: flow.bytes,
+            start: flow.start,
+        });
+    }
+    Ok(qps)
+}
+
+/// UDP source ports of QPs as they are made.
+struct SourcePorts {
+    /// Next QP number of each node.
+    qpn: Vec<u64>,
+    pairs: BTreeMap<(NodeId, NodeId), u16>,
+    random: Stream,
+}
+
+impl SourcePorts {
+    fn new(spec: &Spec) -> Self {
+        let random = Stream::new(spec.seed, Domain::Entropy, 0);
+        // QP numbers of a fresh device start at 0x11
+        SourcePorts { qpn: vec![0x11; spec.topology.nodes().len()], pairs: BTreeMap::new(), random }
+    }
+
+    fn choose(&mut self, source: NodeId, target: NodeId, entropy: Entropy) -> u16 {
+        let mut qpn = |node: NodeId| {
+            let next = &mut self.qpn[node.index()];
+            *next += 1;
+            *next - 1
+        };
+        let (local, remote) = (qpn(source), qpn(target));
+        match entropy {
+            Entropy::Constant => 49152,
+            Entropy::Qpn => flow_label_port(local, remote),
+            Entropy::Random => 49152 + self.random.below(16384) as u16,
+            Entropy::Counted => {
+                let next = self.pairs.entry((source, target)).or_insert(10_000);
+                *next = next.wrapping_add(1);
+                next.wrapping_sub(1)
+            }
+        }
+    }
+}
+
+/// rdma-core's `rdma_flow_label_to_udp_sport` of the kernel's default flow label.
+fn flow_label_port(local: u64, remote: u64) -> u16 {
+    let mut value = local * remote;
+    value ^= value >> 20;
+    value ^= value >> 40;
+    let label = (value & 0xf_ffff) as u32;
+    (((label & 0x3fff) ^ ((label & 0xf_c000) >> 14)) | 0xc000) as u16
+}
+
+/// Shares what equal configurations of hosts need.
+fn prepare_nics(configs: &[Option<Arc<NicConfig>>]) -> Vec<Option<Arc<NicParams>>> {
+    let mut known: Vec<(*const NicConfig, Arc<NicParams>)> = Vec::new();
+    let mut prepare = |config: &Arc<NicConfig>| {
+        let pointer = Arc::as_ptr(config);
+        if let Some((_, params)) = known.iter().rev().find(|(known, _)| *known == pointer) {
+            return params.clone();
+        }
+        let params = Arc::new(NicParams::new(config));
+        known.push((pointer, params.clone()));
+        params
+    };
+    configs.iter().map(|config| config.as_ref().map(&mut prepare)).collect()
+}
+
+impl Plan {
+    /// The least time from one shard to another.
+    pub fn lookahead(&self) -> Delta {
+        let shard_of = |wire: &Wire| self.wiring.shard_of[wire.node as usize];
+        self.wiring.lookahead(|wire| wire.peer_shard != shard_of(wire))
+    }
+
+    /// Builds one shard.
+    pub fn build<P: Probe>(&self, shard: usize) -> Result<Fabric<P>, BuildError> {
+        let wiring = self.wiring.clone();
+        let switches = self.build_switches();
+        let nics = self.build_nics();
+        let mut fabric = Fabric {
+            shard: shard as u16,
+            ports: self.build_ports()?,
+            pipes: self.build_pipes(),
+            switches,
+            nics,
+            senders: Vec::with_capacity(wiring.qps.len()),
+            receivers: Vec::new(),
+            tally: super::Tally::default(),
+            samples: Vec::new(),
+            integrals: [None, None],
+            probe: P::default(),
+            wiring,
+        };
+        fabric.add_qps(shard as u16);
+        Ok(fabric)
+    }
+
+    fn build_switches(&self) -> Vec<Switch> {
+        let topology = &self.spec.topology;
+        let nodes = topology
+            .switches()
+            .filter_map(|node| Some((node, self.spec.switches[node.index()].as_deref()?)));
+        let mut classifiers: Vec<Arc<Classifier>> = Vec::new();
+        let mut classifier = |config: &SwitchConfig| {
+            let new = Classifier::new(&config.qos);
+            if let Some(known) = classifiers.iter().find(|known| ***known == new) {
+                return known.clone();
+            }
+            classifiers.push(Arc::new(new));
+            classifiers[classifiers.len() - 1].clone()
+        };
+        let build = |((node, config), buffer): ((NodeId, &SwitchConfig), &BufferPlan)| {
+            let ports: Vec<&SwitchConfig> = topology
+                .ports_of(node)
+                .filter_map(|port| self.spec.switch_ports[port.index()].as_deref())
+                .collect();
+            Switch {
+                mmus: buffer.mmus.clone(),
+                places: buffer.places.clone(),
+                cell: config.buffer.cell.get() as u32,
+                ecmp: Ecmp::new(&config.ecmp, topology.node(node).number),
+                classifiers: ports.iter().map(|port| classifier(port)).collect(),
+                pfc_to_queue: ports.iter().map(|port| pfc_to_queue(port)).collect(),
+            }
+        };
+        nodes.zip(&self.buffers).map(build).collect()
+    }
+
+    fn build_nics(&self) -> Vec<Nic> {
+        let topology = &self.spec.topology;
+        let ports = topology.hosts().flat_map(|host| topology.ports_of(host).map(move |_| host));
+        ports.filter_map(|host| self.nics[host.index()].clone()).map(Nic::new).collect()
+    }
+
+    fn build_ports(&self) -> Result<Vec<Port>, BuildError> {
+        let topology = &self.spec.topology;
+        let largest = self.wiring.frames.largest(largest_mtu(&self.spec));
+        let unmarked: PortWred = Arc::new([None; PRIORITIES]);
+        let nic_scheduler =
+            SchedulerConfig { strict: (0..8).rev().collect(), ..Default::default() };
+        let mut ports = Vec::with_capacity(topology.ports().len());
+        for id in (0..topology.ports().len() as u32).map(PortId) {
+            let rate = topology.port(id).rate;
+            let clock = LinkClock::new(rate, self.spec.wire.frame_time);
+            let random = Stream::new(self.spec.seed, Domain::Marking, u64::from(id.0));
+            let (timing, scheduler, wred) = match device(&self.spec, id) {
+                Device::Switch(config) => {
+                    let scheduler = Scheduler::new(&config.scheduler, largest);
+                    (config.pfc.timing(), scheduler, port_wred(config, &unmarked)?)
+                }
+                Device::Nic(config) => {
+                    let scheduler = Scheduler::new(&nic_scheduler, largest);
+                    (config.pfc.timing(), scheduler, unmarked.clone())
+                }
+            };
+            let refresh = match (timing.quanta, timing.refresh) {
+                (0, _) => Delta::MAX,
+                (_, Some(refresh)) if refresh > Delta::ZERO => refresh,
+                (quanta, _) => clock.quanta(quanta) / 2,
+            };
+            ports.push(Port::new(scheduler, PfcSender::new(refresh), wred, random));
+        }
+        Ok(ports)
+    }
+
+    fn build_pipes(&self) -> Vec<Pipe> {
+        let topology = &self.spec.topology;
+        let pipe = |(id, port): (usize, &crate::topology::Port)| {
+            let random = || Stream::new(self.spec.seed, Domain::Loss, id as u64);
+            let loss = (port.loss > 0.0).then(|| (port.loss, random()));
+            Pipe::new(loss)
+        };
+        topology.ports().iter().enumerate().map(pipe).collect()
+    }
+}
+
+/// Queue that a received PFC priority pauses; 255 where it is not obeyed.
+fn pfc_to_queue(config: &SwitchConfig) -> [u8; PRIORITIES] {
+    std::array::from_fn(|priority| {
+        let priority = priority as u8;
+        let queue = config.qos.pfc_to_queue.get(&priority).copied().unwrap_or(priority);
+        if config.pfc.priorities.contains(&priority) { queue } else { u8::MAX }
+    })
+}
+
+fn port_wred(config: &SwitchConfig, unmarked: &PortWred) -> Result<PortWred, BuildError> {
+    if config.ecn.is_empty() {
+        return Ok(unmarked.clone());
+    }
+    let mut wred = [None; PRIORITIES];
+    for (queue, entry) in &config.ecn {
+        let key = format!("switch.ecn.{queue}");
+        wred[usize::from(*queue)] = Some(Wred::new(entry, config.buffer.cell, &key)?);
+    }
+    Ok(Arc::new(wred))
+}
+
+impl<P: Probe> Fabric<P> {
+    /// Gives every QP its ends; flows wait in their NICs.
+    fn add_qps(&mut self, shard: u16) {
+        let wiring = self.wiring.clone();
+        for (index, qp) in wiring.qps.iter().enumerate() {
+            let wire = &wiring.wires[qp.source_port as usize];
+            let nic = &mut self.nics[wire.owner as usize];
+            let slot = nic.arbiter.register(index as u32);
+            let priority = nic.params.priority[usize::from(qp.dscp)];
+            self.senders.push(Sender::new(&nic.params, wire.clock.rate(), slot, priority));
+            self.receivers.push(Receiver::default());
+            if wiring.shard_of[qp.source as usize] == shard {
+                nic.starts.push_back((qp.start, index as u32));
+            }
+        }
+        for nic in &mut self.nics {
+            nic.starts.make_contiguous().sort_by_key(|(start, _)| *start);
+        }
+    }
+
+    /// Schedules the first flow of every NIC.
+    pub(crate) fn plant(&mut self, agenda: &mut Queue) {
+        let hosts = self.wiring.wires.iter().enumerate().filter(|(_, wire)| !wire.is_switch);
+        for (port, wire) in hosts {
+            if let Some((start, _)) = self.nics[wire.owner as usize].starts.front() {
+                agenda.at(*start, Event::FlowStart(port as u32));
+            }
+        }
+    }
+}

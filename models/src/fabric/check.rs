@@ -1,0 +1,113 @@
+//! Ranges that types do not express.
+
+use crate::error::BuildError;
+use crate::ids::PRIORITIES;
+use crate::nic::NicConfig;
+use crate::switch::SwitchConfig;
+use crate::wire::WireConfig;
+
+fn below(key: &str, values: impl IntoIterator<Item = u8>, bound: u8) -> Result<(), BuildError> {
+    match values.into_iter().find(|value| *value >= bound) {
+        None => Ok(()),
+        Some(value) => {
+            let message = format!("{value} is out of range: 0 to {} is expected", bound - 1);
+            Err(BuildError::new(key, message))
+        }
+    }
+}
+
+const QUEUES: u8 = PRIORITIES as u8;
+
+pub(super) fn switch(config: &SwitchConfig) -> Result<(), BuildError> {
+    below("switch.pfc.priorities", config.pfc.priorities.iter().copied(), QUEUES)?;
+    below("switch.ecn", config.ecn.keys().copied(), QUEUES)?;
+    let qos = &config.qos;
+    below("switch.qos.dscp_to_tc", qos.dscp_to_tc.keys().copied(), 64)?;
+    for (key, map) in [
+        ("switch.qos.dscp_to_tc", &qos.dscp_to_tc),
+        ("switch.qos.pcp_to_tc", &qos.pcp_to_tc),
+        ("switch.qos.tc_to_queue", &qos.tc_to_queue),
+        ("switch.qos.tc_to_pg", &qos.tc_to_pg),
+        ("switch.qos.pfc_to_queue", &qos.pfc_to_queue),
+    ] {
+        below(key, map.values().copied(), QUEUES)?;
+        if key != "switch.qos.dscp_to_tc" {
+            below(key, map.keys().copied(), QUEUES)?;
+        }
+    }
+    let scheduler = &config.scheduler;
+    below("switch.scheduler.strict", scheduler.strict.iter().copied(), QUEUES)?;
+    let mut strict = scheduler.strict.clone();
+    strict.sort_unstable();
+    strict.dedup();
+    if strict.len() < scheduler.strict.len() {
+        return Err(BuildError::new("switch.scheduler.strict", "a queue is named twice"));
+    }
+    below("switch.scheduler.weights", scheduler.weights.keys().copied(), QUEUES)?;
+    if let Some((queue, weight)) =
+        scheduler.weights.iter().find(|(_, weight)| !(1..=1000).contains(*weight))
+    {
+        let message = format!("{weight} is out of range: 1 to 1000 is expected");
+        return Err(BuildError::new(format!("switch.scheduler.weights.{queue}"), message));
+    }
+    below("switch.ecmp.offset", [config.ecmp.offset], 32)?;
+    below("switch.buffer.pg", config.buffer.pg.keys().copied(), QUEUES)?;
+    below("switch.buffer.queue", config.buffer.queue.keys().copied(), QUEUES)
+}
+
+pub(super) fn nic(config: &NicConfig) -> Result<(), BuildError> {
+    let refuse = |key: &str, message: String| Err(BuildError::new(key, message));
+    if !(256..=9216).contains(&config.mtu) {
+        let message = format!("{} is out of range: 256 to 9216 bytes of payload", config.mtu);
+        return refuse("nic.mtu", message);
+    }
+    let qos = &config.qos;
+    let dscps = [qos.dscp, qos.cnp_dscp, qos.ack_dscp.unwrap_or(0)];
+    below("nic.qos", dscps, 64)?;
+    below("nic.qos.dscp_to_priority", qos.dscp_to_priority.keys().copied(), 64)?;
+    below("nic.qos.dscp_to_priority", qos.dscp_to_priority.values().copied(), QUEUES)?;
+    below("nic.pfc.priorities", config.pfc.priorities.iter().copied(), QUEUES)?;
+    let transport = &config.transport;
+    if transport.ack_every == 0 {
+        return refuse("nic.transport.ack_every", "0 is out of range: at least 1".into());
+    }
+    below("nic.transport.timeout", [transport.timeout], 32)?;
+    below("nic.transport.retry_cnt", [transport.retry_cnt], 8)?;
+    if transport.window.is_some_and(|window| window.get() == 0) {
+        return refuse("nic.transport.window", "0 lets nothing through".into());
+    }
+    if let Some(receive) = &config.receive {
+        if receive.rate.bps() == 0 {
+            return refuse("nic.receive.rate", "0 drains nothing".into());
+        }
+        if receive.xoff > receive.buffer {
+            return refuse("nic.receive.xoff", "xoff is beyond the buffer".into());
+        }
+        if receive.xon >= receive.xoff {
+            return refuse("nic.receive.xon", "xon must be below xoff".into());
+        }
+    }
+    let congestion = config.congestion.check();
+    congestion.map_err(|(key, message)| BuildError::new(format!("nic.congestion.{key}"), message))
+}
+
+pub(super) fn wire(config: &WireConfig) -> Result<(), BuildError> {
+    for (key, bytes, most) in [
+        ("frame_overhead", config.frame_overhead, 1024),
+        ("reth", config.reth, 1024),
+        ("ack_frame", config.ack_frame, 4096),
+        ("cnp_frame", config.cnp_frame, 4096),
+        ("pfc_frame", config.pfc_frame, 4096),
+        ("min_frame", config.min_frame, 1024),
+        ("gap", config.gap, 1024),
+    ] {
+        if bytes.get() > most {
+            let message = format!("{bytes} is out of range: at most {most} B is expected");
+            return Err(BuildError::new(format!("wire.{key}"), message));
+        }
+    }
+    if config.ack_frame.get().min(config.cnp_frame.get()).min(config.pfc_frame.get()) == 0 {
+        return Err(BuildError::new("wire.ack_frame", "frames take at least 1 B"));
+    }
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! Looks at a fabric while it runs: samples, and the edges of the measured window.
+
+use sim_core::{Delta, Rate, Time};
+
+use super::Fabric;
+use crate::congestion::RateController;
+use crate::probe::Probe;
+
+/// The state of the sampled ports and QPs at one instant.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// When.
+    pub time: Time,
+    /// In the order of `Wiring::sampled_ports`.
+    pub ports: Vec<PortSample>,
+    /// The first QPs.
+    pub qps: Vec<QpSample>,
+}
+
+/// One port in a sample.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PortSample {
+    /// Bytes in all queues.
+    pub queue_bytes: u64,
+    /// Bytes sent so far.
+    pub tx_bytes: u64,
+    /// Time that any priority was paused so far, summed over priorities.
+    pub paused: Delta,
+}
+
+/// One QP in a sample.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct QpSample {
+    /// Rate allowed by congestion control.
+    pub rate: Rate,
+    /// Rate to return to.
+    pub target_rate: Rate,
+    /// Congestion estimate.
+    pub alpha: f64,
+    /// Payload delivered so far.
+    pub delivered_bytes: u64,
+}
+
+impl<P: Probe> Fabric<P> {
+    /// Does what is due at `time`: every event before it has been handled.
+    pub(super) fn observe(&mut self, time: Time) {
+        for edge in 0..2 {
+            if self.wiring.measure[edge] == time {
+                self.snapshot(edge, time);
+            }
+        }
+        let due = |interval: Delta| time.ps().is_multiple_of(interval.ps());
+        if self.wiring.sample_interval.is_some_and(due) {
+            let sample = self.sample(time);
+            self.samples.push(sample);
+        }
+    }
+
+    /// Remembers queues and deliveries at an edge of the measured window.
+    pub(crate) fn snapshot(&mut self, edge: usize, time: Time) {
+        let integrals = self
+            .ports
+            .iter()
+            .map(|port| std::array::from_fn(|priority| port.queues[priority].integral(time)));
+        self.integrals[edge] = Some(integrals.collect());
+        for receiver in &mut self.receivers {
+            receiver.measured[edge] = Some(receiver.delivered_bytes);
+        }
+    }
+
+    fn sample(&mut self, time: Time) -> Sample {
+        let ports = self.wiring.sampled_ports.iter().map(|port| {
+            let state = &self.ports[*port as usize];
+            let paused = (0..8).map(|priority| state.pause.paused_time(time, priority));
+            PortSample {
+                queue_bytes: state.queued_bytes(),
+                tx_bytes: state.counters.tx_bytes,
+                paused: paused.fold(Delta::ZERO, std::ops::Add::add),
+            }
+        });
+        let qps = (0..self.wiring.sampled_qps as usize).map(|qp| {
+            let sender = &mut self.senders[qp];
+            sender.pacer.settle(time, &mut sender.control);
+            let gauges = sender.control.gauges(time);
+            QpSample {
+                rate: sender.control.rate(),
+                target_rate: gauges.target_rate,
+                alpha: gauges.alpha,
+                delivered_bytes: self.receivers[qp].delivered_bytes,
+            }
+        });
+        Sample { time, ports: ports.collect(), qps: qps.collect() }
+    }
+
+    /// Takes over what `other` owns, after both have run.
+    pub(super) fn absorb(&mut self, mut other: Fabric<P>) {
+        let wiring = self.wiring.clone();
+        let shard = other.shard;
+        let owns = |node: u32| wiring.shard_of[node as usize] == shard;
+        for (port, wire) in wiring.wires.iter().enumerate().filter(|(_, wire)| owns(wire.node)) {
+            std::mem::swap(&mut self.ports[port], &mut other.ports[port]);
+            std::mem::swap(&mut self.pipes[port], &mut other.pipes[port]);
+            let owner = wire.owner as usize;
+            match wire.is_switch {
+                true if wire.index == 0 => {
+                    std::mem::swap(&mut self.switches[owner], &mut other.switches[owner]);
+                }
+                true => {}
+                false => std::mem::swap(&mut self.nics[owner], &mut other.nics[owner]),
+            }
+            for edge in 0..2 {
+                if let (Some(mine), Some(theirs)) =
+                    (&mut self.integrals[edge], &other.integrals[edge])
+                {
+                    mine[port] = theirs[port];
+                }
+            }
+        }
+        for (qp, info) in wiring.qps.iter().enumerate() {
+            if owns(info.source) {
+                std::mem::swap(&mut self.senders[qp], &mut other.senders[qp]);
+            }
+            if owns(info.target) {
+                std::mem::swap(&mut self.receivers[qp], &mut other.receivers[qp]);
+            }
+        }
+        for (mine, theirs) in self.samples.iter_mut().zip(&other.samples) {
+            for (slot, port) in wiring.sampled_ports.iter().enumerate() {
+                if owns(wiring.wires[*port as usize].node) {
+                    mine.ports[slot] = theirs.ports[slot];
+                }
+            }
+            for (qp, sample) in theirs.qps.iter().enumerate() {
+                let info = &wiring.qps[qp];
+                let delivered_bytes = mine.qps[qp].delivered_bytes;
+                if owns(info.source) {
+                    mine.qps[qp] = QpSample { delivered_bytes, ..*sample };
+                }
+                if owns(info.target) {
+                    mine.qps[qp].delivered_bytes = sample.delivered_bytes;
+                }
+            }
+        }
+        self.tally = self.tally.merged(other.tally);
+    }
+}

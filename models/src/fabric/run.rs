@@ -1,0 +1,115 @@
+//! Runs a plan from start to end.
+
+use sim_core::{Engine, Stop, Time};
+
+use super::build::Plan;
+use super::conduct::{StopReason, Timeline};
+use super::{Fabric, Tally};
+use crate::error::BuildError;
+use crate::packet::Kind;
+use crate::probe::Probe;
+
+/// What the owner of a run sees from time to time.
+#[derive(Clone, Copy, Debug)]
+pub struct Running {
+    /// Simulated time reached.
+    pub now: Time,
+    /// Events handled.
+    pub events: u64,
+    /// Totals so far.
+    pub tally: Tally,
+}
+
+/// A run that has ended.
+#[derive(Debug)]
+pub struct Outcome<P: Probe = ()> {
+    /// All components, merged from all shards.
+    pub fabric: Fabric<P>,
+    /// The observers of the shards.
+    pub probes: Vec<P>,
+    /// Why it ended.
+    pub reason: StopReason,
+    /// Simulated time at the end.
+    pub end: Time,
+    /// Events handled.
+    pub events: u64,
+}
+
+/// Runs `plan`; `owner` is asked now and then whether to go on.
+pub fn run<P, F>(plan: &Plan, mut owner: F) -> Result<Outcome<P>, BuildError>
+where
+    P: Probe,
+    F: FnMut(&Running) -> bool + Send,
+{
+    let shards = (0..plan.shards).map(|shard| plan.build::<P>(shard));
+    let shards = shards.collect::<Result<Vec<_>, _>>()?;
+    let mut engine = Engine::new(shards, plan.lookahead());
+    engine.plant(|fabric, agenda| fabric.plant(agenda));
+    let timeline = Timeline::new(plan);
+    let stop = engine.run(&timeline, |control| {
+        owner(&Running { now: control.now, events: control.events, tally: control.status })
+    });
+    let events = engine.events();
+    let mut shards = engine.into_models();
+    let probes = shards.iter_mut().map(|shard| std::mem::take(&mut shard.probe)).collect();
+    let mut shards = shards.into_iter();
+    let Some(mut fabric) = shards.next() else { unreachable!("there is a shard") };
+    shards.for_each(|shard| fabric.absorb(shard));
+    let reason = match stop {
+        Stop::Owner => StopReason::Owner,
+        Stop::Conductor(code) => StopReason::from_code(code),
+    };
+    let end = timeline.end_of(reason, &fabric.tally);
+    Ok(Outcome { fabric, probes, reason, end, events })
+}
+
+impl<P: Probe> Outcome<P> {
+    /// Everything that must hold at the end of every run; each text is a bug.
+    pub fn violations(&self) -> Vec<String> {
+        let mut violations = Vec::new();
+        let tally = &self.fabric.tally;
+        let on_cables = || {
+            let frames = self.fabric.pipes.iter().flat_map(|pipe| pipe.frames());
+            frames.filter(|packet| packet.kind != Kind::Pfc)
+        };
+        let switch_ports = || {
+            let wires = self.fabric.wiring.wires.iter().zip(&self.fabric.ports);
+            wires.filter(|(wire, _)| wire.is_switch)
+        };
+        let queued = || switch_ports().flat_map(|(_, p)| p.queues.iter()).flat_map(|q| q.packets());
+        let frames = on_cables().count() as u64 + queued().count() as u64;
+        let bytes: u64 = on_cables().chain(queued()).map(|packet| u64::from(packet.len)).sum();
+        let accounted = tally.arrived + tally.dropped + frames;
+        let accounted_bytes = tally.arrived_bytes + tally.dropped_bytes + bytes;
+        if (tally.injected, tally.injected_bytes) != (accounted, accounted_bytes) {
+            violations.push(format!(
+                "{} frames ({} B) entered the network; {} arrived, {} were dropped, {frames} are \
+                 in flight ({accounted_bytes} B in all)",
+                tally.injected, tally.injected_bytes, tally.arrived, tally.dropped
+            ));
+        }
+        if tally.held != queued().count() as u64 {
+            let found = queued().count();
+            violations.push(format!("switches hold {found} frames, {} are counted", tally.held));
+        }
+        for (index, switch) in self.fabric.switches.iter().enumerate() {
+            let holds = switch_ports()
+                .filter(|(wire, _)| wire.owner as usize == index)
+                .any(|(_, port)| port.nonempty() != 0);
+            if !holds && !switch.mmus.iter().all(|mmu| mmu.is_empty()) {
+                violations.push(format!("switch {index} is drained, but its MMU is not empty"));
+            }
+        }
+        let qps = self.fabric.senders.iter().zip(&self.fabric.receivers);
+        for ((sender, receiver), info) in qps.zip(&self.fabric.wiring.qps) {
+            let complete =
+                sender.finished_at.is_some() && sender.state != crate::nic::SenderState::Failed;
+            let Some(bytes) = info.bytes else { continue };
+            if receiver.delivered_bytes > bytes || (complete && receiver.delivered_bytes != bytes) {
+                let delivered = receiver.delivered_bytes;
+                violations.push(format!("a flow of {bytes} B delivered {delivered} B"));
+            }
+        }
+        violations
+    }
+}

@@ -1,0 +1,100 @@
+//! What never changes while a fabric runs, shared by all shards.
+
+use std::sync::Arc;
+
+use sim_core::{Delta, Time};
+
+use crate::load_balance::FiveTuple;
+use crate::routing::Routes;
+use crate::topology::Topology;
+use crate::wire::{Frames, LinkClock};
+
+/// The fixed part of a fabric.
+#[derive(Debug)]
+pub struct Wiring {
+    /// The graph.
+    pub topology: Topology,
+    /// Next hops.
+    pub routes: Routes,
+    /// Frame lengths.
+    pub frames: Frames,
+    /// By port.
+    pub wires: Vec<Wire>,
+    /// By QP.
+    pub qps: Vec<QpInfo>,
+    /// By node.
+    pub shard_of: Vec<u16>,
+    /// The edges of the measured window.
+    pub measure: [Time; 2],
+    /// Time between samples.
+    pub sample_interval: Option<Delta>,
+    /// Ports that are sampled.
+    pub sampled_ports: Vec<u32>,
+    /// QPs that are sampled: the first so many.
+    pub sampled_qps: u32,
+}
+
+/// A port's cable and owner.
+#[derive(Clone, Copy, Debug)]
+pub struct Wire {
+    /// The port at the other end.
+    pub peer: u32,
+    /// The shard of the node there.
+    pub peer_shard: u16,
+    /// Index within its node.
+    pub index: u16,
+    /// Its node.
+    pub node: u32,
+    /// Index of its switch or NIC.
+    pub owner: u32,
+    /// First port of its node.
+    pub first_port: u32,
+    /// Its node is a switch.
+    pub is_switch: bool,
+    /// From the last bit sent to the handling at the other end.
+    pub arrival_delay: Delta,
+    /// Frame times.
+    pub clock: LinkClock,
+    /// Effect of a PFC frame after its arrival here.
+    pub pfc_response: Delta,
+    /// Quanta of XOFF frames sent here; 0: XOFF holds until XON.
+    pub pfc_quanta: u16,
+}
+
+/// A QP as the network sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct QpInfo {
+    /// Sending host.
+    pub source: u32,
+    /// Receiving host.
+    pub target: u32,
+    /// Sending port.
+    pub source_port: u32,
+    /// DSCP of data.
+    pub dscp: u8,
+    /// Addresses and UDP ports of data.
+    pub tuple: FiveTuple,
+    /// Payload; `None` for unlimited.
+    pub bytes: Option<u64>,
+    /// When it starts.
+    pub start: Time,
+}
+
+impl Wiring {
+    /// The least time from a frame's first bit on a link to its handling at the other end, over
+    /// the links for which `cut` holds.
+    pub fn lookahead(&self, cut: impl Fn(&Wire) -> bool) -> Delta {
+        let shortest = self.frames.wire_len(self.frames.shortest());
+        let reach = |wire: &Wire| wire.clock.time(shortest) + wire.arrival_delay;
+        self.wires.iter().filter(|wire| cut(wire)).map(reach).min().unwrap_or(Delta::MAX)
+    }
+
+    /// The next hop of a frame at a switch, as index within it.
+    #[inline]
+    pub(crate) fn next_hops(&self, node: u32, target: u32) -> &[u16] {
+        self.routes.next_hops(crate::ids::NodeId(node), crate::ids::NodeId(target))
+    }
+}
+
+/// Shared by shards.
+pub(super) type SharedWiring = Arc<Wiring>;

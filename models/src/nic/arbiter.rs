@@ -1,0 +1,166 @@
+//! Round robin among the QPs of a port that may send, in the order of their slots.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use sim_core::Time;
+
+/// Which QPs are ready, and which wait for when.
+#[derive(Debug, Default)]
+pub struct Arbiter {
+    /// QP of each slot.
+    qps: Vec<u32>,
+    ready: Vec<u64>,
+    ready_count: u32,
+    /// No slot before this is ready.
+    low: u32,
+    /// Last slot served.
+    cursor: u32,
+    /// Wake-up times; an entry may be earlier than the QP's own time, never later.
+    waiting: BinaryHeap<Reverse<(Time, u32)>>,
+}
+
+impl Arbiter {
+    /// Gives a QP its slot.
+    pub fn register(&mut self, qp: u32) -> u32 {
+        let slot = self.qps.len() as u32;
+        self.qps.push(qp);
+        self.ready.resize(self.qps.len().div_ceil(64), 0);
+        slot
+    }
+
+    /// The QP of a slot.
+    #[inline]
+    pub fn qp(&self, slot: u32) -> u32 {
+        self.qps[slot as usize]
+    }
+
+    /// The QPs of this port.
+    pub fn qps(&self) -> &[u32] {
+        &self.qps
+    }
+
+    /// The QP in this slot may send.
+    #[inline]
+    pub fn set_ready(&mut self, slot: u32) {
+        let (word, bit) = (slot as usize / 64, 1 << (slot % 64));
+        if self.ready[word] & bit == 0 {
+            self.ready[word] |= bit;
+            self.low = if self.ready_count == 0 { slot } else { self.low.min(slot) };
+            self.ready_count += 1;
+        }
+    }
+
+    /// The QP in this slot may not send.
+    #[inline]
+    pub fn clear_ready(&mut self, slot: u32) {
+        let (word, bit) = (slot as usize / 64, 1 << (slot % 64));
+        if self.ready[word] & bit != 0 {
+            self.ready[word] &= !bit;
+            self.ready_count -= 1;
+        }
+    }
+
+    /// True if some QP is ready.
+    #[inline]
+    pub fn any_ready(&self) -> bool {
+        self.ready_count > 0
+    }
+
+    /// Wakes the QP in this slot at `time`.
+    #[inline]
+    pub fn wait(&mut self, time: Time, slot: u32) {
+        self.waiting.push(Reverse((time, slot)));
+    }
+
+    /// Takes a slot whose time has come.
+    #[inline]
+    pub fn due(&mut self, now: Time) -> Option<u32> {
+        let Reverse((time, slot)) = *self.waiting.peek()?;
+        (time <= now).then(|| {
+            self.waiting.pop();
+            slot
+        })
+    }
+
+    /// When the next slot must be looked at.
+    #[inline]
+    pub fn next_wake(&self) -> Option<Time> {
+        self.waiting.peek().map(|Reverse((time, _))| *time)
+    }
+
+    /// The first ready slot after the last one served for which `eligible` holds.
+    #[inline]
+    pub fn next(&self, eligible: impl Fn(u32) -> bool) -> Option<u32> {
+        if self.ready_count == 0 {
+            return None;
+        }
+        let end = self.qps.len() as u32;
+        let after = self.search(self.cursor + 1, end, &eligible);
+        after.or_else(|| self.search(self.low, (self.cursor + 1).min(end), &eligible))
+    }
+
+    /// Notes that a slot was served.
+    #[inline]
+    pub fn served(&mut self, slot: u32) {
+        self.cursor = slot;
+    }
+
+    fn search(&self, from: u32, to: u32, eligible: impl Fn(u32) -> bool) -> Option<u32> {
+        let mut slot = from;
+        while slot < to {
+            let word = self.ready[slot as usize / 64] >> (slot % 64);
+            if word == 0 {
+                slot = (slot / 64 + 1) * 64;
+                continue;
+            }
+            slot += word.trailing_zeros();
+            if slot < to && eligible(slot) {
+                return Some(slot);
+            }
+            slot += 1;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_take_turns() {
+        let mut arbiter = Arbiter::default();
+        for qp in 0..200 {
+            arbiter.register(1000 + qp);
+        }
+        for slot in [3, 64, 130, 199] {
+            arbiter.set_ready(slot);
+        }
+        let mut turns = Vec::new();
+        for _ in 0..6 {
+            let slot = arbiter.next(|slot| slot != 130).unwrap();
+            arbiter.served(slot);
+            turns.push(slot);
+        }
+        assert_eq!(turns, [3, 64, 199, 3, 64, 199]);
+        assert_eq!(arbiter.qp(199), 1199);
+        for slot in [3, 64, 199] {
+            arbiter.clear_ready(slot);
+        }
+        assert_eq!(arbiter.next(|_| true), Some(130));
+        assert_eq!(arbiter.next(|slot| slot != 130), None);
+    }
+
+    #[test]
+    fn waiting_slots_come_due_in_order() {
+        let mut arbiter = Arbiter::default();
+        (0..3).for_each(|qp| assert_eq!(arbiter.register(qp), qp));
+        arbiter.wait(Time::from_ps(20), 0);
+        arbiter.wait(Time::from_ps(10), 2);
+        assert_eq!(arbiter.next_wake(), Some(Time::from_ps(10)));
+        assert_eq!(arbiter.due(Time::from_ps(9)), None);
+        assert_eq!(arbiter.due(Time::from_ps(20)), Some(2));
+        assert_eq!(arbiter.due(Time::from_ps(20)), Some(0));
+    }
+}

@@ -1,0 +1,249 @@
+//! `[nic]`: classes, transport, congestion control, PFC.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sim_core::{Bytes, Delta, Rate};
+
+use crate::congestion::CongestionConfig;
+use crate::nic::pacer::Pacing;
+use crate::pfc::PfcTiming;
+
+/// A RoCE NIC. Every key can differ by host through `[[override]]`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct NicConfig {
+    /// Largest payload of a packet, in bytes; an IB path MTU is 256, 512, 1024, 2048 or 4096.
+    #[schemars(range(min = 256, max = 9216))]
+    pub mtu: u16,
+    /// From the last bit of a frame to its handling.
+    pub latency: Delta,
+    /// How outgoing frames are classified.
+    pub qos: NicQosConfig,
+    /// Priority flow control.
+    pub pfc: NicPfcConfig,
+    /// Reliable connection.
+    pub transport: TransportConfig,
+    /// Notification point: what happens to marked packets.
+    pub np: NpConfig,
+    /// Reaction point.
+    pub congestion: CongestionConfig,
+    /// What a rate change does to a wait that has begun.
+    pub pacing: Pacing,
+    /// UDP source ports.
+    pub entropy: Entropy,
+    /// A receiver that drains slower than the link. If absent, it never is the limit.
+    pub receive: Option<ReceiveConfig>,
+}
+
+impl Default for NicConfig {
+    fn default() -> Self {
+        NicConfig {
+            mtu: 4096,
+            latency: Delta::ZERO,
+            qos: NicQosConfig::default(),
+            pfc: NicPfcConfig::default(),
+            transport: TransportConfig::default(),
+            np: NpConfig::default(),
+            congestion: CongestionConfig::default(),
+            pacing: Pacing::default(),
+            entropy: Entropy::default(),
+            receive: None,
+        }
+    }
+}
+
+/// `[nic.qos]`
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct NicQosConfig {
+    /// DSCP of data, unless the traffic says otherwise.
+    pub dscp: u8,
+    /// DSCP of ACKs and NAKs; if absent, that of their QP.
+    pub ack_dscp: Option<u8>,
+    /// DSCP of CNPs.
+    pub cnp_dscp: u8,
+    /// DSCP to priority (and PCP); 0 if absent.
+    pub dscp_to_priority: BTreeMap<u8, u8>,
+}
+
+impl Default for NicQosConfig {
+    fn default() -> Self {
+        NicQosConfig {
+            dscp: 26,
+            ack_dscp: None,
+            cnp_dscp: 48,
+            dscp_to_priority: BTreeMap::from([(26, 3), (48, 6)]),
+        }
+    }
+}
+
+impl NicQosConfig {
+    /// The priority of a DSCP.
+    pub fn priority(&self, dscp: u8) -> u8 {
+        self.dscp_to_priority.get(&dscp).copied().unwrap_or(0)
+    }
+}
+
+/// `[nic.pfc]`
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct NicPfcConfig {
+    /// Priorities whose PFC frames are obeyed, and sent by a slow receiver.
+    pub priorities: Vec<u8>,
+    /// Pause time of an XOFF frame in quanta of 512 bit times; 0: an XOFF holds until XON.
+    pub quanta: u16,
+    /// XOFF is repeated after this long while it holds; if absent, after half its pause time.
+    pub refresh: Option<Delta>,
+    /// From the arrival of a PFC frame to its effect.
+    pub response_time: Delta,
+    /// ACKs, NAKs and CNPs wait while their priority is paused.
+    pub control_waits: bool,
+}
+
+impl Default for NicPfcConfig {
+    fn default() -> Self {
+        NicPfcConfig {
+            priorities: vec![3],
+            quanta: 65535,
+            refresh: None,
+            response_time: Delta::ZERO,
+            control_waits: true,
+        }
+    }
+}
+
+impl NicPfcConfig {
+    /// The keys that PFC of a switch and of a NIC share.
+    pub fn timing(&self) -> PfcTiming {
+        let NicPfcConfig { quanta, refresh, response_time, .. } = *self;
+        PfcTiming { quanta, refresh, response_time }
+    }
+}
+
+/// `[nic.transport]`: RC (IB specification 9.7), go-back-N.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct TransportConfig {
+    /// AckReq on every so many packets, beside the last of each message.
+    #[schemars(range(min = 1))]
+    pub ack_every: u32,
+    /// Local ACK timeout: 4.096 us x 2^timeout; 0 for none.
+    #[schemars(range(min = 0, max = 31))]
+    pub timeout: u8,
+    /// Retransmissions without progress before the QP fails.
+    #[schemars(range(min = 0, max = 7))]
+    pub retry_cnt: u8,
+    /// A NAK is repeated when a further packet beyond the gap arrives after this long; if absent,
+    /// there is one NAK a gap.
+    pub nak_repeat: Option<Delta>,
+    /// Duplicates are acknowledged.
+    pub ack_duplicates: bool,
+    /// ACKs and NAKs are ECN-capable.
+    pub ack_ect: bool,
+    /// Payload that may be in flight; unlimited if absent.
+    pub window: Option<Bytes>,
+    /// The window shrinks with the rate.
+    pub window_follows_rate: bool,
+}
+
+impl Default for TransportConfig {
+    fn default() -> Self {
+        TransportConfig {
+            ack_every: 256,
+            timeout: 14,
+            retry_cnt: 7,
+            nak_repeat: None,
+            ack_duplicates: true,
+            ack_ect: false,
+            window: None,
+            window_follows_rate: false,
+        }
+    }
+}
+
+impl TransportConfig {
+    /// The local ACK timeout; [`Delta::MAX`] for none.
+    pub fn ack_timeout(&self) -> Delta {
+        match self.timeout {
+            0 => Delta::MAX,
+            exponent => Delta::from_ns(4096) * (1 << exponent.min(31)),
+        }
+    }
+}
+
+/// `[nic.np]`
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct NpConfig {
+    /// How the sender learns of a mark.
+    pub notify: Notify,
+    /// At most one CNP in this time,
+    pub min_time_between_cnps: Delta,
+    /// for each of these.
+    pub cnp_scope: CnpScope,
+}
+
+impl Default for NpConfig {
+    fn default() -> Self {
+        NpConfig {
+            notify: Notify::Cnp,
+            min_time_between_cnps: Delta::from_us(4),
+            cnp_scope: CnpScope::Port,
+        }
+    }
+}
+
+/// How the sender learns of a mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Notify {
+    /// By a CNP frame.
+    Cnp,
+    /// By a bit in the ACK or NAK of the marked packet.
+    Echo,
+    /// Not at all.
+    Off,
+}
+
+/// What shares one CNP timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CnpScope {
+    /// Each QP.
+    Qp,
+    /// Each host that is notified.
+    DestinationIp,
+    /// The whole port.
+    Port,
+}
+
+/// How UDP source ports are chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Entropy {
+    /// From the QP numbers, as the kernel's default flow label does.
+    #[default]
+    Qpn,
+    /// 49152 for every QP, as some drivers do.
+    Constant,
+    /// Drawn from 49152 to 65535.
+    Random,
+    /// Counted from 10000 for each pair of hosts, as ns-3's driver does.
+    Counted,
+}
+
+/// `[nic.receive]`: between the port and memory, over PCIe.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReceiveConfig {
+    /// Rate at which received payload goes to memory.
+    pub rate: Rate,
+    /// Receive buffer; data that does not fit is dropped.
+    pub buffer: Bytes,
+    /// XOFF is sent when this is passed.
+    pub xoff: Bytes,
+    /// XON is sent at or below this.
+    pub xon: Bytes,
+}

@@ -1,0 +1,185 @@
+//! The NIC: transport, congestion control, arbitration between QPs.
+
+mod arbiter;
+mod config;
+mod go_back_n;
+mod notify;
+mod pacer;
+mod receive;
+
+use std::cmp::Reverse;
+use std::collections::VecDeque;
+use std::hash::BuildHasherDefault;
+use std::sync::Arc;
+
+use priority_queue::PriorityQueue;
+use sim_core::{Rate, Time};
+
+pub use arbiter::Arbiter;
+pub use config::{
+    CnpScope, Entropy, NicConfig, NicPfcConfig, NicQosConfig, Notify, NpConfig, ReceiveConfig,
+    TransportConfig,
+};
+pub use go_back_n::{
+    Progress, Receipt, Reply, Requester, RequesterParams, Responder, ResponderParams, Segment,
+};
+pub use notify::NotificationPoint;
+pub use pacer::{Pacer, Pacing};
+pub use receive::{Offered, ReceiveBuffer};
+
+use crate::congestion::{CongestionConfig, RateControl};
+use crate::counters::NicCounters;
+use crate::hash::IdHasher;
+
+/// A NIC port's configuration, ready for use.
+#[derive(Debug)]
+pub struct NicParams {
+    /// As read.
+    pub config: NicConfig,
+    /// The congestion control of new QPs.
+    pub congestion: Arc<CongestionConfig>,
+    /// For the requesters.
+    pub requester: RequesterParams,
+    /// For the responders.
+    pub responder: ResponderParams,
+    /// Priority by DSCP.
+    pub priority: [u8; 64],
+    /// Priorities (a bit each) whose PFC frames are obeyed and sent.
+    pub pfc_priorities: u8,
+}
+
+impl NicParams {
+    /// Derives what the hot path needs.
+    pub fn new(config: &NicConfig) -> Self {
+        let transport = &config.transport;
+        NicParams {
+            congestion: Arc::new(config.congestion.clone()),
+            requester: RequesterParams {
+                mtu: config.mtu,
+                ack_every: transport.ack_every.max(1),
+                ack_timeout: transport.ack_timeout(),
+                retry_cnt: transport.retry_cnt,
+            },
+            responder: ResponderParams {
+                nak_repeat: transport.nak_repeat,
+                ack_duplicates: transport.ack_duplicates,
+            },
+            priority: std::array::from_fn(|dscp| config.qos.priority(dscp as u8)),
+            pfc_priorities: config.pfc.priorities.iter().fold(0, |mask, p| mask | 1 << p),
+            config: config.clone(),
+        }
+    }
+}
+
+/// Where the requester of a QP stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SenderState {
+    /// Not started, or nothing to send.
+    Idle,
+    /// May send as soon as the port is free.
+    Ready,
+    /// Waits for its pacer.
+    Waiting,
+    /// Waits for its window.
+    Blocked,
+    /// Retries exceeded: the QP is in the error state.
+    Failed,
+}
+
+/// The requester's end of a QP.
+#[derive(Debug)]
+pub struct Sender {
+    /// Go-back-N.
+    pub requester: Requester,
+    /// Congestion control.
+    pub control: RateControl,
+    /// When the next packet may leave.
+    pub pacer: Pacer,
+    /// Where it stands.
+    pub state: SenderState,
+    /// Rate of its port.
+    pub line_rate: Rate,
+    /// Its place at the arbiter of its port.
+    pub slot: u32,
+    /// Priority of its data.
+    pub priority: u8,
+    /// Its retransmission timer is in the NIC's queue.
+    pub timer_armed: bool,
+    /// When everything was acknowledged, or the QP failed.
+    pub finished_at: Option<Time>,
+    /// Packets sent again.
+    pub retransmitted: u64,
+    /// Payload bytes of these.
+    pub retransmitted_bytes: u64,
+}
+
+impl Sender {
+    /// A QP that has not started.
+    pub fn new(params: &NicParams, line_rate: Rate, slot: u32, priority: u8) -> Self {
+        Sender {
+            requester: Requester::default(),
+            control: RateControl::new(&params.congestion, line_rate),
+            pacer: Pacer::new(Time::ZERO),
+            state: SenderState::Idle,
+            line_rate,
+            slot,
+            priority,
+            timer_armed: false,
+            finished_at: None,
+            retransmitted: 0,
+            retransmitted_bytes: 0,
+        }
+    }
+}
+
+/// The responder's end of a QP.
+#[derive(Debug, Default)]
+pub struct Receiver {
+    /// Go-back-N.
+    pub responder: Responder,
+    /// Payload delivered.
+    pub delivered_bytes: u64,
+    /// `delivered_bytes` at the edges of the measured window.
+    pub measured: [Option<u64>; 2],
+    /// When the last payload byte arrived.
+    pub last_delivery: Time,
+    /// When the last CNP for this QP was sent.
+    pub last_cnp: Option<Time>,
+}
+
+/// One port of a NIC.
+#[derive(Debug)]
+pub struct Nic {
+    /// Configuration.
+    pub params: Arc<NicParams>,
+    /// Which QP sends next.
+    pub arbiter: Arbiter,
+    /// Flows to start: (start, QP), the next one first.
+    pub starts: VecDeque<(Time, u32)>,
+    /// Retransmission timers by QP; entries may be early, never late.
+    pub timers: PriorityQueue<u32, Reverse<Time>, BuildHasherDefault<IdHasher>>,
+    /// When the live `Timeout` event fires.
+    pub timer_at: Time,
+    /// Who was notified when.
+    pub notification_point: NotificationPoint,
+    /// Between port and memory, if that is slow.
+    pub receive: Option<ReceiveBuffer>,
+    /// Everything that is counted here.
+    pub counters: NicCounters,
+}
+
+impl Nic {
+    /// A NIC port without QPs.
+    pub fn new(params: Arc<NicParams>) -> Self {
+        Nic {
+            arbiter: Arbiter::default(),
+            starts: VecDeque::new(),
+            timers: PriorityQueue::with_default_hasher(),
+            timer_at: Time::MAX,
+            notification_point: NotificationPoint::default(),
+            receive: params.config.receive.map(ReceiveBuffer::new),
+            counters: NicCounters::default(),
+            params,
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! A frame in flight: small and copied by value.
+
+/// What a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Part of a WRITE; travels from the QP's source to its target.
+    Data,
+    /// Acknowledges all PSNs up to and including `psn`; travels back.
+    Ack,
+    /// PSN sequence error: `psn` is the one expected; acknowledges all before it. Travels back.
+    Nak,
+    /// Congestion notification; travels back.
+    Cnp,
+    /// Priority flow control: for the next node only. `arg` holds the quanta, `queue` the priority.
+    Pfc,
+}
+
+/// A frame. Sizes are L2 bytes with FCS (`buffer_len`), without preamble and gap.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    /// The QP (meaningless for PFC).
+    pub qp: u32,
+    /// Packet sequence number, unwrapped to 32 bits.
+    pub psn: u32,
+    /// Buffer length in bytes.
+    pub len: u16,
+    /// Payload bytes (data), pause quanta (PFC).
+    pub arg: u16,
+    /// Ingress port at the switch that holds the frame, as index within that switch.
+    pub ingress: u16,
+    /// What it is.
+    pub kind: Kind,
+    /// Egress queue at the switch that holds the frame; the priority of a PFC frame.
+    pub queue: u8,
+    /// Priority group at the switch that holds the frame.
+    pub pg: u8,
+    /// Differentiated services code point.
+    pub dscp: u8,
+    /// Priority code point, set by the sending NIC.
+    pub pcp: u8,
+    /// Remaining hops.
+    pub ttl: u8,
+    flags: u8,
+}
+
+const ECT: u8 = 1;
+const CE: u8 = 2;
+const ACK_REQ: u8 = 4;
+const LAST: u8 = 8;
+const ECHO: u8 = 16;
+
+impl Packet {
+    /// A frame of this kind for this QP; everything else is zero.
+    pub fn new(kind: Kind, qp: u32, psn: u32, len: u16) -> Self {
+        let (arg, ingress, queue, pg) = (0, 0, 0, 0);
+        let (dscp, pcp, ttl, flags) = (0, 0, 64, 0);
+        Packet { qp, psn, len, arg, ingress, kind, queue, pg, dscp, pcp, ttl, flags }
+    }
+
+    /// ECN-capable transport.
+    pub fn ect(&self) -> bool {
+        self.flags & ECT != 0
+    }
+
+    /// Congestion experienced: marked by a switch.
+    pub fn ce(&self) -> bool {
+        self.flags & CE != 0
+    }
+
+    /// The requester asks for an acknowledgement.
+    pub fn ack_req(&self) -> bool {
+        self.flags & ACK_REQ != 0
+    }
+
+    /// Last (or only) packet of its message.
+    pub fn last(&self) -> bool {
+        self.flags & LAST != 0
+    }
+
+    /// An acknowledgement that echoes congestion.
+    pub fn echo(&self) -> bool {
+        self.flags & ECHO != 0
+    }
+
+    /// Sets ECT.
+    pub fn with_ect(mut self, ect: bool) -> Self {
+        self.flags |= if ect { ECT } else { 0 };
+        self
+    }
+
+    /// Marks the frame.
+    pub fn mark(&mut self) {
+        self.flags |= CE;
+    }
+
+    /// Sets AckReq and the last-packet bit of a data packet.
+    pub fn with_flags(mut self, ack_req: bool, last: bool) -> Self {
+        self.flags |= if ack_req { ACK_REQ } else { 0 } | if last { LAST } else { 0 };
+        self
+    }
+
+    /// Sets the congestion echo of an acknowledgement.
+    pub fn with_echo(mut self, echo: bool) -> Self {
+        self.flags |= if echo { ECHO } else { 0 };
+        self
+    }
+}
+
+const _: () = assert!(size_of::<Packet>() <= 24);

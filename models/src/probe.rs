@@ -1,0 +1,22 @@
+//! Observers of single frames, compiled in only where a fabric is built with one.
+
+use sim_core::Time;
+
+use crate::counters::DropReason;
+use crate::ids::PortId;
+use crate::packet::Packet;
+
+/// Sees frames come and go. Every method does nothing unless it is written.
+pub trait Probe: Default + Send {
+    /// The first bit of a frame leaves `port`.
+    #[inline]
+    fn transmit(&mut self, _now: Time, _port: PortId, _packet: &Packet) {}
+    /// The last bit of a frame has arrived at `port` and been handled by its device.
+    #[inline]
+    fn receive(&mut self, _now: Time, _port: PortId, _packet: &Packet) {}
+    /// A frame that arrived at `port` is dropped.
+    #[inline]
+    fn dropped(&mut self, _now: Time, _port: PortId, _packet: &Packet, _reason: DropReason) {}
+}
+
+impl Probe for () {}

@@ -1,0 +1,321 @@
+//! From the components of a fabric to a [`Report`].
+
+use std::collections::BTreeMap;
+
+use sim_core::{Fingerprint, Time};
+
+use super::{
+    FlowReport, FlowStatus, NicReport, OpenPause, OutcomeKind, Performance, PortReport,
+    PriorityReport, Report, SCHEMA, Totals, deadlock, ideal,
+};
+use crate::counters::{DropReason, NicCounters, PortCounters};
+use crate::fabric::{Fabric, Outcome, Plan, StopReason};
+use crate::ids::{NodeId, PRIORITIES, PortId};
+use crate::load_balance::Ecmp;
+use crate::nic::SenderState;
+use crate::probe::Probe;
+
+/// The report of a run, without diagnosis and with the performance still to be filled in.
+pub fn make<P: Probe>(outcome: &Outcome<P>, plan: &Plan, scenario: &str) -> Report {
+    let context = Context::new(outcome, plan);
+    let flows: Vec<FlowReport> = (0..plan.wiring.qps.len()).map(|qp| context.flow(qp)).collect();
+    let ports: Vec<PortReport> =
+        (0..plan.wiring.wires.len()).map(|port| context.port(port)).collect();
+    let outcome_kind = context.outcome_kind(&flows);
+    let deadlocks = match outcome_kind {
+        OutcomeKind::Deadlock => deadlock::cycles(outcome),
+        _ => Vec::new(),
+    };
+    let mut report = Report {
+        schema: SCHEMA,
+        rocesim: env!("CARGO_PKG_VERSION").to_owned(),
+        scenario: scenario.to_owned(),
+        seed: plan.spec.seed,
+        outcome: outcome_kind,
+        simulated_time_s: outcome.end.as_secs(),
+        fingerprint: String::new(),
+        performance: Performance::default(),
+        packet_hops: outcome.fabric.tally.packet_hops,
+        flows,
+        ports,
+        nics: context.nics(),
+        totals: context.totals(),
+        open_pauses: context.open_pauses(),
+        deadlocks,
+        findings: Vec::new(),
+    };
+    report.fingerprint = context.fingerprint(&report);
+    report
+}
+
+struct Context<'a, P: Probe> {
+    outcome: &'a Outcome<P>,
+    fabric: &'a Fabric<P>,
+    plan: &'a Plan,
+    /// The measured window, cut to the run.
+    window: [Time; 2],
+}
+
+impl<'a, P: Probe> Context<'a, P> {
+    fn new(outcome: &'a Outcome<P>, plan: &'a Plan) -> Self {
+        let window = plan.wiring.measure.map(|edge| edge.min(outcome.end));
+        Context { outcome, fabric: &outcome.fabric, plan, window }
+    }
+
+    fn outcome_kind(&self, flows: &[FlowReport]) -> OutcomeKind {
+        let unfinished =
+            |flow: &FlowReport| matches!(flow.status, FlowStatus::Unfinished | FlowStatus::Pending);
+        match self.outcome.reason {
+            StopReason::Owner => OutcomeKind::Interrupted,
+            StopReason::Limit => OutcomeKind::TimeLimit,
+            StopReason::Deadlock => OutcomeKind::Deadlock,
+            _ if self.fabric.tally.failed > 0 => OutcomeKind::QpError,
+            StopReason::Quiescent if flows.iter().any(unfinished) => OutcomeKind::Stalled,
+            StopReason::Quiescent | StopReason::Planned | StopReason::LastFlow => {
+                OutcomeKind::Completed
+            }
+        }
+    }
+
+    fn flow(&self, qp: usize) -> FlowReport {
+        let wiring = &self.plan.wiring;
+        let info = &wiring.qps[qp];
+        let (sender, receiver) = (&self.fabric.senders[qp], &self.fabric.receivers[qp]);
+        let name = |node: u32| wiring.topology.node(NodeId(node)).name.clone();
+        let status = match (sender.state, sender.finished_at, info.bytes) {
+            (SenderState::Failed, ..) => FlowStatus::QpError,
+            (_, Some(_), _) => FlowStatus::Completed,
+            (_, None, None) => FlowStatus::Unlimited,
+            _ if info.start > self.outcome.end => FlowStatus::Pending,
+            _ => FlowStatus::Unfinished,
+        };
+        let delivered = info.bytes == Some(receiver.delivered_bytes)
+            && (receiver.delivered_bytes > 0 || status == FlowStatus::Completed);
+        let fct = delivered.then(|| receiver.last_delivery.since(info.start));
+        let completed = status == FlowStatus::Completed;
+        let acked = sender.finished_at.filter(|_| completed).map(|at| at.since(info.start));
+        let ideal = info.bytes.map(|bytes| {
+            let mtu = self.plan.spec.nics[info.source as usize].as_ref().map_or(4096, |n| n.mtu);
+            ideal::fct(wiring, &self.path(qp), bytes, mtu)
+        });
+        let measured = |edge: usize, default: u64| receiver.measured[edge].unwrap_or(default);
+        let measured_bytes =
+            measured(1, receiver.delivered_bytes) - measured(0, 0).min(receiver.delivered_bytes);
+        let begin = self.window[0].max(info.start);
+        let finish = if delivered { receiver.last_delivery } else { self.window[1] };
+        let active = finish.min(self.window[1]).since(begin).as_secs();
+        FlowReport {
+            id: qp as u32,
+            source: name(info.source),
+            target: name(info.target),
+            source_port: info.tuple.source_port,
+            priority: sender.priority,
+            bytes: info.bytes,
+            start_s: info.start.as_secs(),
+            fct_s: fct.map(|fct| fct.as_secs()),
+            acked_s: acked.map(|acked| acked.as_secs()),
+            ideal_fct_s: ideal.map(|ideal| ideal.as_secs()),
+            slowdown: fct.zip(ideal).map(|(fct, ideal)| fct.ps() as f64 / ideal.ps() as f64),
+            delivered_bytes: receiver.delivered_bytes,
+            measured_bytes,
+            goodput_bps: if active > 0.0 { measured_bytes as f64 * 8.0 / active } else { 0.0 },
+            status,
+            retransmitted_bytes: sender.retransmitted_bytes,
+        }
+    }
+
+    fn path(&self, qp: usize) -> Vec<u32> {
+        let topology = &self.plan.wiring.topology;
+        let ecmp = |node: u32| {
+            let config = self.plan.spec.switches[node as usize].as_ref()?;
+            Some(Ecmp::new(&config.ecmp, topology.node(NodeId(node)).number))
+        };
+        ideal::path(&self.plan.wiring, ecmp, qp)
+    }
+
+    /// Time-weighted mean depth of a queue in the measured window.
+    fn mean_queue(&self, port: usize, priority: usize) -> f64 {
+        let span = self.window[1].since(self.window[0]).ps();
+        if span == 0 {
+            return 0.0;
+        }
+        let edge =
+            |edge: usize| self.fabric.integrals[edge].as_ref().map(|all| all[port][priority]);
+        let queue = &self.fabric.ports[port].queues[priority];
+        let to = edge(1).unwrap_or_else(|| queue.integral(self.outcome.end));
+        (to - edge(0).unwrap_or(0).min(to)) as f64 / span as f64
+    }
+
+    fn port(&self, port: usize) -> PortReport {
+        let topology = &self.plan.wiring.topology;
+        let id = PortId(port as u32);
+        let info = topology.port(id);
+        let counters = &self.fabric.ports[port].counters;
+        let priorities: Vec<PriorityReport> = (0..PRIORITIES)
+            .map(|priority| self.priority(port, priority, counters))
+            .filter(|entry| *entry != idle(entry.priority))
+            .collect();
+        let sum = |of: fn(&PriorityReport) -> u64| priorities.iter().map(of).sum();
+        let sum_f64 = |of: fn(&PriorityReport) -> f64| priorities.iter().map(of).sum();
+        PortReport {
+            node: topology.node(info.node).name.clone(),
+            port: topology.port_name(id),
+            peer: topology.port_name(info.peer),
+            rate_bps: info.rate.bps(),
+            tx_bytes: counters.tx_bytes,
+            rx_bytes: counters.rx_bytes,
+            tx_packets: counters.tx_packets,
+            ecn_marked_packets: sum(|p| p.ecn_marked_packets),
+            rx_pause_frames: sum(|p| p.rx_pause_frames),
+            tx_pause_frames: sum(|p| p.tx_pause_frames),
+            pause_episodes: sum(|p| p.pause_episodes),
+            paused_s: sum_f64(|p| p.paused_s),
+            max_queue_bytes: priorities.iter().map(|p| p.max_queue_bytes).max().unwrap_or(0),
+            mean_queue_bytes: sum_f64(|p| p.mean_queue_bytes),
+            drops: drops([counters]),
+            priorities,
+        }
+    }
+
+    fn priority(&self, port: usize, priority: usize, counters: &PortCounters) -> PriorityReport {
+        let state = &self.fabric.ports[port];
+        PriorityReport {
+            priority: priority as u8,
+            rx_pause_frames: counters.rx_pause[priority].into(),
+            tx_pause_frames: counters.tx_pause[priority].into(),
+            tx_resume_frames: counters.tx_resume[priority].into(),
+            pause_episodes: state.pause.episodes(priority).into(),
+            paused_s: state.pause.paused_time(self.outcome.end, priority).as_secs(),
+            max_queue_bytes: state.queues[priority].max_bytes(),
+            mean_queue_bytes: self.mean_queue(port, priority),
+            ecn_marked_packets: counters.ecn_marked[priority].into(),
+        }
+    }
+
+    fn nics(&self) -> Vec<NicReport> {
+        let wires = self.plan.wiring.wires.iter().enumerate();
+        let hosts = wires.filter(|(_, wire)| !wire.is_switch);
+        let report = |(port, wire): (usize, &crate::fabric::Wire)| NicReport {
+            port: self.plan.wiring.topology.port_name(PortId(port as u32)),
+            counters: named(&self.fabric.nics[wire.owner as usize].counters),
+        };
+        hosts.map(report).filter(|nic| !nic.counters.is_empty()).collect()
+    }
+
+    fn totals(&self) -> Totals {
+        let mut nics = NicCounters::default();
+        self.fabric.nics.iter().for_each(|nic| nics.add(&nic.counters));
+        let ports = || self.fabric.ports.iter();
+        let counters = || ports().map(|port| &port.counters);
+        let sum = |of: fn(&PortCounters) -> u64| counters().map(of).sum();
+        let each = |values: &[u32]| values.iter().map(|value| u64::from(*value)).sum();
+        let paused = |port: &crate::port::Port| -> u64 {
+            let time = |priority| port.pause.paused_time(self.outcome.end, priority).ps();
+            (0..PRIORITIES).map(time).sum()
+        };
+        let episodes = |port: &crate::port::Port| -> u64 {
+            (0..PRIORITIES).map(|priority| u64::from(port.pause.episodes(priority))).sum()
+        };
+        Totals {
+            data_packets: nics.data_packets,
+            ecn_marked_packets: counters().map(|c| -> u64 { each(&c.ecn_marked) }).sum(),
+            pfc_xoff_frames: counters().map(|c| -> u64 { each(&c.tx_pause) }).sum(),
+            pfc_xon_frames: counters().map(|c| -> u64 { each(&c.tx_resume) }).sum(),
+            pause_episodes: ports().map(episodes).sum(),
+            paused_s: ports().map(paused).sum::<u64>() as f64 / 1e12,
+            cnp_sent: nics.np_cnp_sent,
+            cnp_handled: nics.rp_cnp_handled,
+            nak_sent: nics.out_of_sequence,
+            retransmitted_packets: nics.retransmitted_packets,
+            timeouts: nics.local_ack_timeout_err,
+            drops: drops(counters()),
+            lossless_drops: sum(|c| c.lossless_drops.into()),
+        }
+    }
+
+    fn open_pauses(&self) -> Vec<OpenPause> {
+        let ports = self.fabric.ports.iter().enumerate();
+        ports
+            .flat_map(|(port, state)| {
+                let name = self.plan.wiring.topology.port_name(PortId(port as u32));
+                let paused = state.pause.paused();
+                let open = (0..PRIORITIES as u8).filter(move |p| paused & (1 << p) != 0);
+                open.map(move |priority| OpenPause { port: name.clone(), priority })
+            })
+            .collect()
+    }
+
+    fn fingerprint(&self, report: &Report) -> String {
+        let mut print = Fingerprint::default();
+        for (sender, receiver) in self.fabric.senders.iter().zip(&self.fabric.receivers) {
+            print.add(sender.finished_at.map_or(u64::MAX, Time::ps));
+            print.add(receiver.last_delivery.ps());
+            print.add(receiver.delivered_bytes);
+        }
+        for port in &self.fabric.ports {
+            let counters = &port.counters;
+            print.add(counters.tx_bytes);
+            print.add(counters.tx_packets);
+            let small = [&counters.rx_pause, &counters.tx_pause, &counters.ecn_marked];
+            small.into_iter().flatten().for_each(|count| print.add(u64::from(*count)));
+            counters.drops.iter().for_each(|count| print.add(u64::from(*count)));
+        }
+        print.add(report.packet_hops);
+        print.hex()
+    }
+}
+
+/// The entry of a priority on which nothing happened.
+fn idle(priority: u8) -> PriorityReport {
+    PriorityReport {
+        priority,
+        rx_pause_frames: 0,
+        tx_pause_frames: 0,
+        tx_resume_frames: 0,
+        pause_episodes: 0,
+        paused_s: 0.0,
+        max_queue_bytes: 0,
+        mean_queue_bytes: 0.0,
+        ecn_marked_packets: 0,
+    }
+}
+
+fn drops<'a>(counters: impl IntoIterator<Item = &'a PortCounters>) -> BTreeMap<String, u64> {
+    let mut drops = BTreeMap::new();
+    for counters in counters {
+        for reason in DropReason::ALL {
+            let count = u64::from(counters.drops[reason as usize]);
+            if count > 0 {
+                *drops.entry(reason.name().to_owned()).or_default() += count;
+            }
+        }
+    }
+    drops
+}
+
+fn named(counters: &NicCounters) -> BTreeMap<String, u64> {
+    let NicCounters {
+        np_ecn_marked_roce_packets,
+        np_cnp_sent,
+        rp_cnp_handled,
+        packet_seq_err,
+        out_of_sequence,
+        duplicate_request,
+        local_ack_timeout_err,
+        req_transport_retries_exceeded,
+        data_packets: _,
+        retransmitted_packets: _,
+    } = *counters;
+    let all = [
+        ("np_ecn_marked_roce_packets", np_ecn_marked_roce_packets),
+        ("np_cnp_sent", np_cnp_sent),
+        ("rp_cnp_handled", rp_cnp_handled),
+        ("packet_seq_err", packet_seq_err),
+        ("out_of_sequence", out_of_sequence),
+        ("duplicate_request", duplicate_request),
+        ("local_ack_timeout_err", local_ack_timeout_err),
+        ("req_transport_retries_exceeded", req_transport_retries_exceeded),
+    ];
+    let counted = all.into_iter().filter(|(_, count)| *count > 0);
+    counted.map(|(name, count)| (name.to_owned(), count)).collect()
+}

@@ -1,0 +1,295 @@
+//! The result of a run, as typed values that serialise to `report.json`.
+//!
+//! Units stand in the names: `_s` seconds, `_bytes`, `_bps` bits per second.
+
+mod deadlock;
+mod ideal;
+mod make;
+mod series;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+pub use ideal::path;
+pub use make::make;
+pub use series::{FlowSeries, PortSeries, Series, series};
+
+/// Version of the layout of `report.json`.
+pub const SCHEMA: u32 = 1;
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutcomeKind {
+    /// As planned.
+    Completed,
+    /// Nothing but PFC moves any more.
+    Deadlock,
+    /// Some QP used up its retries.
+    QpError,
+    /// `stop.limit` or the wall-clock limit.
+    TimeLimit,
+    /// By the user.
+    Interrupted,
+    /// Nothing is left to happen, but some flow is unfinished (a loss without a timer).
+    Stalled,
+}
+
+/// `report.json`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Version of this layout.
+    pub schema: u32,
+    /// Version of the program.
+    pub rocesim: String,
+    /// Title or name of the scenario.
+    pub scenario: String,
+    /// Seed of all random streams.
+    pub seed: u64,
+    /// How the run ended.
+    pub outcome: OutcomeKind,
+    /// Simulated time at the end.
+    pub simulated_time_s: f64,
+    /// Digest of completions and counters.
+    pub fingerprint: String,
+    /// The only part that may differ between repeats.
+    pub performance: Performance,
+    /// Frames that left a port.
+    pub packet_hops: u64,
+    /// One per message.
+    pub flows: Vec<FlowReport>,
+    /// One per port.
+    pub ports: Vec<PortReport>,
+    /// One per NIC port, under mlx5's names.
+    pub nics: Vec<NicReport>,
+    /// Sums.
+    pub totals: Totals,
+    /// Pauses that had not ended.
+    pub open_pauses: Vec<OpenPause>,
+    /// Cycles that cannot progress.
+    pub deadlocks: Vec<DeadlockReport>,
+    /// The diagnosis, worst first.
+    pub findings: Vec<Finding>,
+}
+
+/// What the run cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Performance {
+    /// Wall-clock time.
+    pub wall_time_s: f64,
+    /// CPU time of all threads.
+    pub cpu_time_s: f64,
+    /// Events handled.
+    pub events: u64,
+    /// Frames that left a port.
+    pub packet_hops: u64,
+    /// Per CPU second.
+    pub packet_hops_per_cpu_s: f64,
+    /// Peak resident memory of the process.
+    pub peak_rss_bytes: u64,
+    /// Shards that ran in parallel.
+    pub threads: usize,
+}
+
+/// Where a flow stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FlowStatus {
+    /// All acknowledged.
+    Completed,
+    /// Without end, by intent.
+    Unlimited,
+    /// It had not started.
+    Pending,
+    /// Not all acknowledged.
+    Unfinished,
+    /// Its QP used up its retries.
+    QpError,
+}
+
+/// One message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowReport {
+    /// Number.
+    pub id: u32,
+    /// Sending host.
+    pub source: String,
+    /// Receiving host.
+    pub target: String,
+    /// UDP source port.
+    pub source_port: u16,
+    /// Priority of its data at the NIC.
+    pub priority: u8,
+    /// Size; absent for unlimited flows.
+    pub bytes: Option<u64>,
+    /// When it started.
+    pub start_s: f64,
+    /// From start to the last payload byte at the receiver.
+    pub fct_s: Option<f64>,
+    /// From start to the last ACK back at the sender.
+    pub acked_s: Option<f64>,
+    /// `fct_s` were it alone.
+    pub ideal_fct_s: Option<f64>,
+    /// `fct_s` / `ideal_fct_s`.
+    pub slowdown: Option<f64>,
+    /// Payload delivered in the whole run.
+    pub delivered_bytes: u64,
+    /// Payload delivered in the measured window.
+    pub measured_bytes: u64,
+    /// `measured_bytes` over the part of the window in which the flow ran.
+    pub goodput_bps: f64,
+    /// Where it stands.
+    pub status: FlowStatus,
+    /// Payload sent again.
+    pub retransmitted_bytes: u64,
+}
+
+/// One port.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PortReport {
+    /// Its node.
+    pub node: String,
+    /// `leaf0:33`, `host3/nic0`.
+    pub port: String,
+    /// The port at the other end.
+    pub peer: String,
+    /// Link rate.
+    pub rate_bps: u64,
+    /// L2 bytes sent.
+    pub tx_bytes: u64,
+    /// L2 bytes received.
+    pub rx_bytes: u64,
+    /// Frames sent.
+    pub tx_packets: u64,
+    /// Frames marked as they were sent.
+    pub ecn_marked_packets: u64,
+    /// XOFF frames received.
+    pub rx_pause_frames: u64,
+    /// XOFF frames sent.
+    pub tx_pause_frames: u64,
+    /// Pauses that began.
+    pub pause_episodes: u64,
+    /// Time paused, summed over priorities.
+    pub paused_s: f64,
+    /// Greatest depth of any queue.
+    pub max_queue_bytes: u64,
+    /// Time-weighted mean of all queues together, in the measured window.
+    pub mean_queue_bytes: f64,
+    /// Frames dropped on arrival, by reason.
+    pub drops: BTreeMap<String, u64>,
+    /// The priorities in use.
+    pub priorities: Vec<PriorityReport>,
+}
+
+/// One priority of a port.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PriorityReport {
+    /// 0 to 7.
+    pub priority: u8,
+    /// XOFF frames received.
+    pub rx_pause_frames: u64,
+    /// XOFF frames sent.
+    pub tx_pause_frames: u64,
+    /// XON frames sent.
+    pub tx_resume_frames: u64,
+    /// Pauses that began.
+    pub pause_episodes: u64,
+    /// Time paused.
+    pub paused_s: f64,
+    /// Greatest depth.
+    pub max_queue_bytes: u64,
+    /// Time-weighted mean in the measured window.
+    pub mean_queue_bytes: f64,
+    /// Frames marked as they were sent.
+    pub ecn_marked_packets: u64,
+}
+
+/// Counters of a NIC port that counted anything.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NicReport {
+    /// `host3/nic0`
+    pub port: String,
+    /// mlx5's names.
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// Sums over the fabric.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Data packets sent, retransmissions included.
+    pub data_packets: u64,
+    /// Frames marked.
+    pub ecn_marked_packets: u64,
+    /// XOFF frames sent, refreshes included.
+    pub pfc_xoff_frames: u64,
+    /// XON frames sent.
+    pub pfc_xon_frames: u64,
+    /// Pauses that began.
+    pub pause_episodes: u64,
+    /// Time paused, summed over ports and priorities.
+    pub paused_s: f64,
+    /// CNPs sent.
+    pub cnp_sent: u64,
+    /// CNPs or echoes that reached a reaction point.
+    pub cnp_handled: u64,
+    /// NAKs sent.
+    pub nak_sent: u64,
+    /// Data packets sent again.
+    pub retransmitted_packets: u64,
+    /// Retransmission time-outs.
+    pub timeouts: u64,
+    /// Frames dropped, by reason.
+    pub drops: BTreeMap<String, u64>,
+    /// Frames of lossless classes that found no buffer.
+    pub lossless_drops: u64,
+}
+
+/// A pause that had not ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OpenPause {
+    /// The port that may not send.
+    pub port: String,
+    /// Its priority.
+    pub priority: u8,
+}
+
+/// A cycle of ports, each of which waits for the next.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeadlockReport {
+    /// When it was noticed.
+    pub time_s: f64,
+    /// The ports.
+    pub cycle: Vec<String>,
+    /// Flows with frames in it.
+    pub flows: Vec<u32>,
+    /// Bytes that cannot move.
+    pub bytes_stuck: u64,
+}
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Worth knowing.
+    Info,
+    /// It costs something, or may.
+    Warning,
+    /// Something that must not happen.
+    Error,
+}
+
+/// Something that the diagnosis found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Its kind, for tools: `lossless_drops`.
+    pub kind: String,
+    /// How bad it is.
+    pub severity: Severity,
+    /// In plain words.
+    pub text: String,
+    /// The numbers behind it.
+    pub evidence: BTreeMap<String, serde_json::Value>,
+    /// The setting to change, where that would help.
+    pub remedy: Option<String>,
+}

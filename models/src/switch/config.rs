@@ -1,0 +1,312 @@
+//! `[switch]`: buffer, PFC, ECN, classes, scheduler, ECMP.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{self, Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use sim_core::{Bytes, Delta};
+
+use crate::load_balance::EcmpConfig;
+use crate::pfc::PfcTiming;
+use crate::size::{self, Size};
+use crate::switch::wred::WredConfig;
+
+/// A switch. Every key can differ by node or by port through `[[override]]`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SwitchConfig {
+    /// From the last bit of a frame to its place in the egress queue.
+    pub latency: Delta,
+    /// Shared packet buffer.
+    pub buffer: BufferConfig,
+    /// Priority flow control.
+    pub pfc: SwitchPfcConfig,
+    /// ECN marking of each egress queue that has an entry.
+    pub ecn: BTreeMap<u8, WredConfig>,
+    /// How frames are classified.
+    pub qos: SwitchQosConfig,
+    /// How an egress port chooses among its queues.
+    pub scheduler: SchedulerConfig,
+    /// How one of several next hops is chosen.
+    pub ecmp: EcmpConfig,
+}
+
+/// The shared buffer: `[switch.buffer]`. SONiC's words: pools, and profiles that draw on them.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct BufferConfig {
+    /// All of it.
+    pub size: Bytes,
+    /// Allocation unit; each frame rounds up to whole cells.
+    pub cell: Bytes,
+    /// Independent parts, each with its share of pools and ports (Tomahawk 5 has 2).
+    pub slices: u32,
+    /// Named pools; `ingress` and `egress` exist always.
+    pub pools: BTreeMap<String, PoolConfig>,
+    /// Priority groups that send PFC.
+    pub lossless: ProfileConfig,
+    /// All other priority groups.
+    pub lossy: ProfileConfig,
+    /// Egress queues of the PFC priorities.
+    pub lossless_queue: ProfileConfig,
+    /// All other egress queues.
+    pub lossy_queue: ProfileConfig,
+    /// Profiles of single priority groups, instead of the two above.
+    pub pg: BTreeMap<u8, ProfileConfig>,
+    /// Profiles of single egress queues, instead of the two above.
+    pub queue: BTreeMap<u8, ProfileConfig>,
+}
+
+impl Default for BufferConfig {
+    /// 32 MiB in bytes; PGs share it with alpha 1/8, lossy queues with alpha 1.
+    fn default() -> Self {
+        let ingress = ProfileConfig { pool: "ingress".into(), ..ProfileConfig::default() };
+        let egress = ProfileConfig { pool: "egress".into(), ..ProfileConfig::default() };
+        BufferConfig {
+            size: Bytes::new(32 << 20),
+            cell: Bytes::new(1),
+            slices: 1,
+            pools: BTreeMap::new(),
+            lossless: ProfileConfig {
+                dynamic_th: Some(-3),
+                xon_offset: Size::bytes(3072),
+                ..ingress.clone()
+            },
+            lossy: ProfileConfig { dynamic_th: Some(3), ..ingress },
+            lossless_queue: ProfileConfig {
+                static_th: Some(Size::Bytes(Bytes::MAX)),
+                ..egress.clone()
+            },
+            lossy_queue: ProfileConfig { dynamic_th: Some(0), ..egress },
+            pg: BTreeMap::new(),
+            queue: BTreeMap::new(),
+        }
+    }
+}
+
+/// A pool of buffer.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct PoolConfig {
+    /// Shared part. If absent: what the reserves and headrooms leave of the buffer (ingress), or
+    /// the whole buffer (egress).
+    pub size: Option<Size>,
+    /// Shared headroom pool: headroom of all PGs together, beside `size`. If absent, each PG's
+    /// headroom is its own.
+    pub xoff: Option<Size>,
+}
+
+/// How a priority group or queue draws on a pool.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ProfileConfig {
+    /// The pool; empty means `ingress` for PGs and `egress` for queues.
+    pub pool: String,
+    /// Reserved: always available, outside the pool.
+    pub reserve: Size,
+    /// Limit of the shared part: 2^n times what is free in the pool. Give this or `static_th`.
+    #[schemars(range(min = -8, max = 7))]
+    pub dynamic_th: Option<i8>,
+    /// Fixed limit of the shared part.
+    pub static_th: Option<Size>,
+    /// XON when the shared part is at most this, or at most the limit less `xon_offset`.
+    pub xon: Size,
+    /// See `xon`.
+    pub xon_offset: Size,
+}
+
+impl Default for Size {
+    fn default() -> Self {
+        Size::ZERO
+    }
+}
+
+/// `[switch.pfc]`
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SwitchPfcConfig {
+    /// Priorities (and priority groups) that are lossless: PFC is sent and obeyed.
+    pub priorities: Vec<u8>,
+    /// Buffer for what arrives after XOFF.
+    pub headroom: Headroom,
+    /// The smallest frame that the `auto` headroom must allow for (small frames waste cells).
+    /// If absent: the smallest that a lossless class carries.
+    pub smallest_frame: Option<Bytes>,
+    /// Pause time of an XOFF frame in quanta of 512 bit times; 0: an XOFF holds until XON.
+    pub quanta: u16,
+    /// XOFF is repeated after this long while it holds; if absent, after half its pause time.
+    pub refresh: Option<Delta>,
+    /// From the arrival of a PFC frame to its effect.
+    pub response_time: Delta,
+}
+
+impl SwitchPfcConfig {
+    /// The keys that PFC of a switch and of a NIC share.
+    pub fn timing(&self) -> PfcTiming {
+        let SwitchPfcConfig { quanta, refresh, response_time, .. } = *self;
+        PfcTiming { quanta, refresh, response_time }
+    }
+}
+
+impl Default for SwitchPfcConfig {
+    fn default() -> Self {
+        SwitchPfcConfig {
+            priorities: vec![],
+            headroom: Headroom::Auto,
+            smallest_frame: None,
+            quanta: 65535,
+            refresh: None,
+            response_time: Delta::ZERO,
+        }
+    }
+}
+
+/// How much a lossless PG may hold beyond its limit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Headroom {
+    /// From the link: see [`crate::switch::headroom`].
+    Auto,
+    /// This much at every port.
+    Size(Size),
+    /// `{ rate_delay = 3 }`: this many times link rate x one-way delay.
+    RateDelay(u64),
+}
+
+impl Serialize for Headroom {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Headroom::Auto => serializer.serialize_str("auto"),
+            Headroom::Size(size) => size.serialize(serializer),
+            Headroom::RateDelay(factor) => {
+                BTreeMap::from([("rate_delay", factor)]).serialize(serializer)
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Headroom {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Form;
+        impl<'de> Visitor<'de> for Form {
+            type Value = Headroom;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("\"auto\", a size such as \"50KB\", or { rate_delay = 3 }")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Headroom, E> {
+                match text {
+                    "auto" => Ok(Headroom::Auto),
+                    text => size::parse(text).map(Headroom::Size).map_err(E::custom),
+                }
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Headroom, A::Error> {
+                let mut factor = None;
+                while let Some(key) = map.next_key::<Cow<'_, str>>()? {
+                    match &*key {
+                        "rate_delay" => factor = Some(map.next_value()?),
+                        other => return Err(de::Error::unknown_field(other, &["rate_delay"])),
+                    }
+                }
+                factor
+                    .map(Headroom::RateDelay)
+                    .ok_or_else(|| de::Error::missing_field("rate_delay"))
+            }
+        }
+        deserializer.deserialize_any(Form)
+    }
+}
+
+impl JsonSchema for Headroom {
+    fn schema_name() -> Cow<'static, str> {
+        "Headroom".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let size = generator.subschema_for::<Size>();
+        json_schema!({ "anyOf": [
+            { "const": "auto", "description": "from link rate, delay and response time" },
+            size,
+            {
+                "type": "object",
+                "properties": { "rate_delay": { "type": "integer", "minimum": 0 } },
+                "required": ["rate_delay"],
+                "additionalProperties": false,
+                "description": "multiple of link rate x one-way delay"
+            }
+        ] })
+    }
+}
+
+/// Which field of a frame decides its class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Trust {
+    /// The IP header's DSCP.
+    #[default]
+    Dscp,
+    /// The 802.1Q tag's PCP.
+    Pcp,
+}
+
+/// Classification: `[switch.qos]`. Absent entries: DSCP to TC 0, everything else to itself.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SwitchQosConfig {
+    /// DSCP or PCP.
+    pub trust: Trust,
+    /// DSCP to traffic class.
+    pub dscp_to_tc: BTreeMap<u8, u8>,
+    /// PCP to traffic class.
+    pub pcp_to_tc: BTreeMap<u8, u8>,
+    /// Traffic class to egress queue.
+    pub tc_to_queue: BTreeMap<u8, u8>,
+    /// Traffic class to priority group.
+    pub tc_to_pg: BTreeMap<u8, u8>,
+    /// Priority of a received PFC frame to the egress queue that it pauses.
+    pub pfc_to_queue: BTreeMap<u8, u8>,
+}
+
+impl Default for SwitchQosConfig {
+    /// DSCP 26 is RoCE (class 3), DSCP 48 its CNPs (class 6).
+    fn default() -> Self {
+        SwitchQosConfig {
+            trust: Trust::Dscp,
+            dscp_to_tc: BTreeMap::from([(26, 3), (48, 6)]),
+            pcp_to_tc: BTreeMap::new(),
+            tc_to_queue: BTreeMap::new(),
+            tc_to_pg: BTreeMap::new(),
+            pfc_to_queue: BTreeMap::new(),
+        }
+    }
+}
+
+/// `[switch.scheduler]`
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SchedulerConfig {
+    /// Queues served first, the first named above all.
+    pub strict: Vec<u8>,
+    /// DWRR weights of the others; 1 if absent.
+    pub weights: BTreeMap<u8, u32>,
+    /// What DWRR counts.
+    pub unit: SchedulerUnit,
+}
+
+impl Default for SchedulerConfig {
+    fn default() -> Self {
+        let (weights, unit) = (BTreeMap::new(), SchedulerUnit::Bytes);
+        SchedulerConfig { strict: vec![7, 6], weights, unit }
+    }
+}
+
+/// What a round of the scheduler counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SchedulerUnit {
+    /// Deficit weighted round robin.
+    #[default]
+    Bytes,
+    /// One frame a turn, without weights.
+    Packets,
+}

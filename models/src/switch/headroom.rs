@@ -1,0 +1,84 @@
+//! How much may still arrive after a switch has decided to send XOFF.
+//!
+//! Upstream goes on sending at line rate `r` until the pause takes effect there, and what is on the
+//! cable then still arrives:
+//!
+//! ```text
+//! wire bytes = r x (2 x propagation + latency here + latency and response time there)
+//!            + the frame that this port is sending, which the PFC frame waits for
+//!            + the PFC frame
+//!            + the frame that upstream has begun when the pause takes effect
+//! ```
+//!
+//! Small frames waste cells, so these wire bytes may fill more buffer than their number: the
+//! expansion is the largest ratio of cell-rounded buffer bytes to wire bytes of the frames that the
+//! class carries. The frame that passed the limit, which is charged to headroom too, comes on top.
+
+use sim_core::{Bytes, Delta, Rate};
+
+use crate::wire::Frames;
+
+/// What the headroom of one port depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct HeadroomInput {
+    /// Rate of the link.
+    pub rate: Rate,
+    /// Propagation delay.
+    pub delay: Delta,
+    /// Latency of the switch itself, before its buffer.
+    pub latency: Delta,
+    /// Latency and response time of the device upstream.
+    pub upstream: Delta,
+    /// Largest payload that is sent here.
+    pub mtu: u16,
+    /// Smallest buffer length that the class carries.
+    pub smallest: u16,
+    /// Bytes of a buffer cell.
+    pub cell: Bytes,
+}
+
+/// Headroom in cells.
+pub fn auto_cells(input: &HeadroomInput, frames: &Frames) -> u64 {
+    let largest = frames.largest(input.mtu);
+    let cell = input.cell.get();
+    let cells = |len: u16| u64::from(len).div_ceil(cell);
+    let flight = input.delay * 2 + input.latency + input.upstream;
+    let bytes_in_flight = input.rate.bytes_in(flight).get() + 1;
+    let wire = bytes_in_flight + 2 * frames.wire_len(largest) + frames.wire_len(frames.pfc);
+    // cells x wire / wire_len(frame), for the worst frame; and one more for a frame begun
+    let expanded = |len: u16| (wire * cells(len)).div_ceil(frames.wire_len(len)) + cells(len);
+    let worst = expanded(input.smallest).max(expanded(one_byte_over(largest, cell)));
+    worst.max(expanded(largest)) + cells(largest)
+}
+
+/// The frame up to `largest` that wastes most of its last cells among the large ones.
+fn one_byte_over(largest: u16, cell: u64) -> u16 {
+    let whole = (u64::from(largest) - 1) / cell * cell;
+    (whole + 1).clamp(1, u64::from(largest)) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::WireConfig;
+
+    #[test]
+    fn by_hand_at_100g_and_40_m() {
+        let frames = Frames::new(&WireConfig::default());
+        let input = HeadroomInput {
+            rate: Rate::from_gbps(100),
+            delay: Delta::from_ns(200),
+            latency: Delta::ZERO,
+            upstream: Delta::from_ns(500),
+            mtu: 4096,
+            smallest: 4174,
+            cell: Bytes::new(1),
+        };
+        // in flight: 100 Gb/s x 900 ns = 11,250 (+1); frames 2 x 4194; PFC 84: 19,723 wire bytes;
+        // x 4174/4194 = 19,628.9 -> 19,629, + a frame begun 4174 + the frame over the limit 4174
+        assert_eq!(auto_cells(&input, &frames), 27_977);
+        // 66 B frames in 254 B cells: 19,723 / 86 = 229.3 -> 230 cells, + 1, + 17 for 4174 B
+        let cells = HeadroomInput { cell: Bytes::new(254), smallest: 66, ..input };
+        assert_eq!(auto_cells(&cells, &frames), 248);
+    }
+}

@@ -1,0 +1,306 @@
+//! The memory management unit of a switch: who may hold how many cells of the shared buffer.
+//!
+//! Each frame is charged twice: to the priority group (PG) of its ingress port and to the queue of
+//! its egress port. A PG fills its reserve, then shares the pool up to its limit, then (lossless)
+//! uses headroom; XOFF is due when the limit is reached or headroom is in use. The frame that
+//! passes the limit is charged to headroom whole.
+
+/// How far the shared part of a PG or queue may grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threshold {
+    /// 2^n times the free part of the pool (SONiC `dynamic_th`).
+    Dynamic(i8),
+    /// Cells (SONiC `static_th`).
+    Static(u32),
+}
+
+/// Parameters of a PG or queue, in cells.
+#[derive(Clone, Copy, Debug)]
+pub struct Profile {
+    /// Index of its pool.
+    pub pool: u8,
+    /// It sends PFC and has headroom (PGs).
+    pub lossless: bool,
+    /// Always available.
+    pub reserve: u32,
+    /// Limit of the shared part.
+    pub threshold: Threshold,
+    /// Headroom beyond the limit; a cap on its use of the shared headroom pool where there is one.
+    pub headroom: u32,
+    /// XON at or below this shared use,
+    pub xon: u32,
+    /// or at or below the limit less this.
+    pub xon_offset: u32,
+}
+
+/// A pool, in cells.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pool {
+    /// Shared part.
+    pub size: u32,
+    /// Shared headroom; if absent each PG's headroom is private.
+    pub headroom: Option<u32>,
+    used: u32,
+    headroom_used: u32,
+}
+
+impl Pool {
+    /// An empty pool.
+    pub fn new(size: u32, headroom: Option<u32>) -> Self {
+        Pool { size, headroom, used: 0, headroom_used: 0 }
+    }
+
+    fn free(&self) -> u32 {
+        self.size.saturating_sub(self.used)
+    }
+}
+
+/// Why a frame was not admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// A lossless PG is over its limit and its headroom is full.
+    IngressHeadroomFull,
+    /// A lossy PG is over its limit.
+    IngressLossyLimit,
+    /// The egress queue is over its limit.
+    EgressLossyLimit,
+}
+
+/// Use of one PG or queue, in cells. The reserve fills first and empties last.
+#[derive(Clone, Copy, Debug)]
+struct Account {
+    profile: Profile,
+    /// Reserved and shared cells together.
+    used: u32,
+    headroom_used: u32,
+    xoff: bool,
+}
+
+impl Account {
+    fn shared(&self) -> u32 {
+        self.used.saturating_sub(self.profile.reserve)
+    }
+
+    fn limit(&self, pools: &[Pool]) -> u32 {
+        match self.profile.threshold {
+            Threshold::Static(cells) => cells,
+            Threshold::Dynamic(n) => {
+                let free = u64::from(pools[usize::from(self.profile.pool)].free());
+                let limit = if n >= 0 { free << n } else { free >> -n };
+                u32::try_from(limit).unwrap_or(u32::MAX)
+            }
+        }
+    }
+}
+
+/// The MMU of one slice of a switch.
+#[derive(Clone, Debug)]
+pub struct Mmu {
+    pools: Vec<Pool>,
+    /// By port x 8 + priority.
+    groups: Vec<Account>,
+    queues: Vec<Account>,
+}
+
+impl Mmu {
+    /// An MMU with these pools; `groups` and `queues` are given port by port, 8 each.
+    pub fn new(pools: Vec<Pool>, groups: Vec<Profile>, queues: Vec<Profile>) -> Self {
+        let open = |profile| Account { profile, used: 0, headroom_used: 0, xoff: false };
+        let groups = groups.into_iter().map(open).collect();
+        let queues = queues.into_iter().map(open).collect();
+        Mmu { pools, groups, queues }
+    }
+
+    /// Charges a frame of `cells` to ingress group `group`; `Ok(true)` if XOFF is due now.
+    #[inline]
+    pub fn charge_ingress(&mut self, group: usize, cells: u32) -> Result<bool, Refusal> {
+        let Mmu { pools, groups, .. } = self;
+        let account = &mut groups[group];
+        let limit = account.limit(pools);
+        let profile = account.profile;
+        let pool = &mut pools[usize::from(profile.pool)];
+        let used = account.used + cells;
+        let shared = used.saturating_sub(profile.reserve);
+        let growth = shared.min(cells);
+        if shared == 0 || (shared <= limit && growth <= pool.free()) {
+            account.used = used;
+            pool.used += growth;
+        } else if !profile.lossless {
+            return Err(Refusal::IngressLossyLimit);
+        } else {
+            let headroom_used = account.headroom_used + cells;
+            let pooled = pool.headroom_used + cells;
+            if headroom_used > profile.headroom || pool.headroom.is_some_and(|size| pooled > size) {
+                return Err(Refusal::IngressHeadroomFull);
+            }
+            account.headroom_used = headroom_used;
+            pool.headroom_used = pooled;
+        }
+        if !profile.lossless || account.xoff {
+            return Ok(false);
+        }
+        let limit = account.limit(pools);
+        account.xoff = account.headroom_used > 0 || account.shared() >= limit;
+        Ok(account.xoff)
+    }
+
+    /// Releases a frame of `cells` from ingress group `group`; true if XON is due now.
+    #[inline]
+    pub fn release_ingress(&mut self, group: usize, cells: u32) -> bool {
+        let Mmu { pools, groups, .. } = self;
+        let account = &mut groups[group];
+        let pool = &mut pools[usize::from(account.profile.pool)];
+        let from_headroom = account.headroom_used.min(cells);
+        let from_shared = account.shared().min(cells - from_headroom);
+        account.headroom_used -= from_headroom;
+        pool.headroom_used -= from_headroom;
+        account.used -= cells - from_headroom;
+        pool.used -= from_shared;
+        if !account.xoff || account.headroom_used > 0 {
+            return false;
+        }
+        let limit = account.limit(pools);
+        let Profile { xon, xon_offset, .. } = account.profile;
+        let resume = account.shared() <= xon.max(limit.saturating_sub(xon_offset));
+        account.xoff = !resume;
+        resume
+    }
+
+    /// True if egress queue `queue` may take a frame of `cells`.
+    #[inline]
+    pub fn egress_admits(&self, queue: usize, cells: u32) -> Result<(), Refusal> {
+        let account = &self.queues[queue];
+        let shared = (account.used + cells).saturating_sub(account.profile.reserve);
+        let free = self.pools[usize::from(account.profile.pool)].free();
+        let fits = shared == 0
+            || (shared <= account.limit(&self.pools) && shared.min(cells) <= free)
+            || account.profile.lossless;
+        if fits { Ok(()) } else { Err(Refusal::EgressLossyLimit) }
+    }
+
+    /// Charges an admitted frame to egress queue `queue`.
+    #[inline]
+    pub fn charge_egress(&mut self, queue: usize, cells: u32) {
+        let account = &mut self.queues[queue];
+        account.used += cells;
+        self.pools[usize::from(account.profile.pool)].used += account.shared().min(cells);
+    }
+
+    /// Releases a frame from egress queue `queue`.
+    #[inline]
+    pub fn release_egress(&mut self, queue: usize, cells: u32) {
+        let account = &mut self.queues[queue];
+        self.pools[usize::from(account.profile.pool)].used -= account.shared().min(cells);
+        account.used -= cells;
+    }
+
+    /// Cells held in ingress group `group`: reserve and shared, headroom.
+    pub fn ingress_use(&self, group: usize) -> (u32, u32) {
+        (self.groups[group].used, self.groups[group].headroom_used)
+    }
+
+    /// The limit of the shared part of ingress group `group` as of now.
+    pub fn ingress_limit(&self, group: usize) -> u32 {
+        self.groups[group].limit(&self.pools)
+    }
+
+    /// True while XOFF holds for ingress group `group`.
+    pub fn xoff(&self, group: usize) -> bool {
+        self.groups[group].xoff
+    }
+
+    /// True if nothing is held anywhere: what must hold when the switch has drained.
+    pub fn is_empty(&self) -> bool {
+        self.pools.iter().all(|pool| pool.used == 0 && pool.headroom_used == 0)
+            && self.groups.iter().chain(&self.queues).all(|a| a.used == 0 && a.headroom_used == 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lossless(reserve: u32, threshold: Threshold, headroom: u32) -> Profile {
+        Profile { pool: 0, lossless: true, reserve, threshold, headroom, xon: 0, xon_offset: 10 }
+    }
+
+    fn mmu(size: u32, groups: &[Profile]) -> Mmu {
+        Mmu::new(vec![Pool::new(size, None)], groups.to_vec(), vec![])
+    }
+
+    /// Charges frames of one cell until XOFF; the number charged.
+    fn fill(mmu: &mut Mmu, group: usize) -> u32 {
+        (1..).find(|_| mmu.charge_ingress(group, 1).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn reserve_then_shared_then_headroom_and_back() {
+        // pool 800, alpha 1/8, reserve 4, headroom 5, XON 10 below the limit
+        let mut mmu = mmu(800, &[lossless(4, Threshold::Dynamic(-3), 5)]);
+        // S shared: limit (800 - S) / 8; S = 88: 712/8 = 89 > 88; S = 89: 711/8 = 88 <= 89 -> XOFF
+        // with 4 + 89 = 93 cells
+        assert_eq!(fill(&mut mmu, 0), 93);
+        assert_eq!(mmu.ingress_use(0), (93, 0));
+        // limit 88 < 90: the next frames go to headroom, whole; the sixth cell does not fit
+        assert_eq!(mmu.charge_ingress(0, 3), Ok(false));
+        assert_eq!(mmu.charge_ingress(0, 2), Ok(false));
+        assert_eq!(mmu.charge_ingress(0, 1), Err(Refusal::IngressHeadroomFull));
+        // release: headroom first; XON once shared <= limit - 10.
+        // shared 80: limit (800-80)/8 = 90, 80 <= 80 -> XON after 5 + 9 cells
+        for released in 1..=13 {
+            assert!(!mmu.release_ingress(0, 1), "{released}");
+        }
+        assert_eq!(mmu.ingress_use(0), (85, 0));
+        assert!(mmu.release_ingress(0, 1));
+        assert!(!mmu.xoff(0));
+        assert!(!mmu.release_ingress(0, 84));
+        assert!(mmu.is_empty());
+    }
+
+    #[test]
+    fn equal_groups_halve_the_rest_at_alpha_one() {
+        // Tomahawk 5, alpha 1: the PGs of one port after another trigger at 74 reserved cells and
+        // half of what is left: 240,086 cells -> 120,043, 60,021.5, 30,011, 15,005
+        let mut mmu = mmu(240_086, &[lossless(74, Threshold::Dynamic(0), 1185); 4]);
+        let triggers: Vec<u32> = (0..4).map(|group| fill(&mut mmu, group)).collect();
+        // measured on the switch: 120117, 60096, 30085, 15079
+        assert_eq!(triggers, [120_117, 60_096, 30_085, 15_079]);
+    }
+
+    #[test]
+    fn a_static_limit_and_a_shared_headroom_pool() {
+        let profile = lossless(0, Threshold::Static(10), 8);
+        let mut mmu = Mmu::new(vec![Pool::new(100, Some(12))], vec![profile; 2], vec![]);
+        assert_eq!(fill(&mut mmu, 0), 10);
+        assert_eq!(fill(&mut mmu, 1), 10);
+        // 8 is the cap of one PG, 12 of both
+        assert_eq!(mmu.charge_ingress(0, 8), Ok(false));
+        assert_eq!(mmu.charge_ingress(0, 1), Err(Refusal::IngressHeadroomFull));
+        assert_eq!(mmu.charge_ingress(1, 4), Ok(false));
+        assert_eq!(mmu.charge_ingress(1, 1), Err(Refusal::IngressHeadroomFull));
+    }
+
+    #[test]
+    fn lossy_traffic_is_dropped_at_its_limit() {
+        let lossy = Profile { lossless: false, ..lossless(2, Threshold::Dynamic(1), 0) };
+        let mut mmu = Mmu::new(
+            vec![Pool::new(30, None), Pool::new(12, None)],
+            vec![lossy],
+            vec![Profile { pool: 1, threshold: Threshold::Dynamic(0), ..lossy }],
+        );
+        // alpha 2: limit 2 x (30 - S): S = 20 -> 20; 2 + 20 cells
+        let taken = (0..).find(|_| mmu.charge_ingress(0, 1).is_err()).unwrap();
+        assert_eq!(taken, 22);
+        assert_eq!(mmu.charge_ingress(0, 1), Err(Refusal::IngressLossyLimit));
+        // egress, alpha 1: the cell S + 1 needs S + 1 <= 12 - S: S = 6 at most; 2 + 6 cells
+        let mut queued = 0;
+        while mmu.egress_admits(0, 1).is_ok() {
+            mmu.charge_egress(0, 1);
+            queued += 1;
+        }
+        assert_eq!(queued, 8);
+        (0..8).for_each(|_| mmu.release_egress(0, 1));
+        (0..22).for_each(|_| assert!(!mmu.release_ingress(0, 1)));
+        assert!(mmu.is_empty());
+    }
+}

@@ -1,0 +1,332 @@
+//! From `[switch.buffer]` and `[switch.pfc]` to the MMU's numbers: pools, profiles, headroom.
+
+use std::collections::BTreeMap;
+
+use sim_core::{Bytes, Delta, Rate};
+
+use super::config::{Headroom, ProfileConfig, SwitchConfig};
+use super::headroom::{HeadroomInput, auto_cells};
+use super::mmu::{Mmu, Pool, Profile, Threshold};
+use crate::error::BuildError;
+use crate::ids::PRIORITIES;
+use crate::wire::Frames;
+
+/// What the plan of one port depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct PortPlan<'a> {
+    /// Configuration at this port.
+    pub config: &'a SwitchConfig,
+    /// Rate of the link.
+    pub rate: Rate,
+    /// Propagation delay.
+    pub delay: Delta,
+    /// Latency and response time of the device at the other end.
+    pub upstream: Delta,
+    /// Largest payload that arrives.
+    pub mtu: u16,
+}
+
+/// The buffer of one switch, planned.
+#[derive(Clone, Debug)]
+pub struct BufferPlan {
+    /// One a slice.
+    pub mmus: Vec<Mmu>,
+    /// Slice of each port, and the index of its first PG and queue there.
+    pub places: Vec<(u8, u32)>,
+    /// Headroom of one lossless PG of each port, in bytes.
+    pub headroom: Vec<u64>,
+    /// Shared part of the ingress pool, in bytes, by slice.
+    pub ingress_pool: Vec<u64>,
+}
+
+/// Plans the buffer of a switch.
+pub fn plan_buffer(
+    node: &SwitchConfig,
+    ports: &[PortPlan<'_>],
+    frames: &Frames,
+) -> Result<BufferPlan, BuildError> {
+    check_node(node, ports)?;
+    let slices = node.buffer.slices as usize;
+    let slice_of = |port: usize| port * slices / ports.len().max(1);
+    let mut plan = BufferPlan {
+        mmus: Vec::new(),
+        places: Vec::new(),
+        headroom: Vec::new(),
+        ingress_pool: Vec::new(),
+    };
+    for slice in 0..slices {
+        let members: Vec<&PortPlan<'_>> =
+            (0..ports.len()).filter(|port| slice_of(*port) == slice).map(|p| &ports[p]).collect();
+        plan_slice(node, &members, frames, slice, &mut plan)?;
+    }
+    Ok(plan)
+}
+
+fn check_node(node: &SwitchConfig, ports: &[PortPlan<'_>]) -> Result<(), BuildError> {
+    let buffer = &node.buffer;
+    let refuse = |key: &str, message: String| Err(BuildError::new(key, message));
+    if buffer.cell == Bytes::ZERO || buffer.cell.get() > 65536 {
+        let message = format!("{} is out of range: 1B to 64KiB is expected", buffer.cell);
+        return refuse("switch.buffer.cell", message);
+    }
+    if buffer.size.get() / buffer.cell.get() > u64::from(u32::MAX) / 2 {
+        let message = format!("{} is out of range: at most 2^31 cells can be", buffer.size);
+        return refuse("switch.buffer.size", message);
+    }
+    if buffer.slices == 0 || buffer.slices as usize > ports.len().max(1) {
+        let message = format!("{} slices for {} ports", buffer.slices, ports.len());
+        return refuse("switch.buffer.slices", message);
+    }
+    Ok(())
+}
+
+/// The pools of one slice, by name, in cells.
+struct Pools {
+    names: Vec<String>,
+    pools: Vec<Pool>,
+}
+
+impl Pools {
+    fn index(&self, profile: &ProfileConfig, default: &str, key: &str) -> Result<u8, BuildError> {
+        let name = if profile.pool.is_empty() { default } else { &profile.pool };
+        match self.names.iter().position(|known| known == name) {
+            Some(index) => Ok(index as u8),
+            None => {
+                let names = self.names.join("`, `");
+                let message = format!("there is no pool {name:?}: `{names}` are there");
+                Err(BuildError::new(format!("{key}.pool"), message))
+            }
+        }
+    }
+}
+
+fn plan_slice(
+    node: &SwitchConfig,
+    ports: &[&PortPlan<'_>],
+    frames: &Frames,
+    slice: usize,
+    plan: &mut BufferPlan,
+) -> Result<(), BuildError> {
+    let buffer = &node.buffer;
+    let cell = buffer.cell;
+    let mut pools = Pools { names: vec!["ingress".into(), "egress".into()], pools: vec![] };
+    pools.names.extend(
+        buffer.pools.keys().filter(|name| !matches!(name.as_str(), "ingress" | "egress")).cloned(),
+    );
+    if pools.names.len() > 16 {
+        return Err(BuildError::new("switch.buffer.pools", "at most 16 pools can be"));
+    }
+    let (mut groups, mut queues) = (Vec::new(), Vec::new());
+    for port in ports {
+        let headroom = port_headroom(port, frames, cell);
+        plan.places.push((slice as u8, groups.len() as u32));
+        plan.headroom.push(headroom * cell.get());
+        let pfc = &port.config.pfc;
+        for priority in 0..PRIORITIES as u8 {
+            let lossless = pfc.priorities.contains(&priority);
+            let (pg, pg_key) = pick(&port.config.buffer.pg, priority, "pg", lossless, "");
+            let pg = pg.unwrap_or(match lossless {
+                true => &port.config.buffer.lossless,
+                false => &port.config.buffer.lossy,
+            });
+            let pool = pools.index(pg, "ingress", &pg_key)?;
+            groups.push(profile(pg, pool, lossless, headroom, cell, &pg_key)?);
+            let (queue, key) =
+                pick(&port.config.buffer.queue, priority, "queue", lossless, "_queue");
+            let queue = queue.unwrap_or(match lossless {
+                true => &port.config.buffer.lossless_queue,
+                false => &port.config.buffer.lossy_queue,
+            });
+            let pool = pools.index(queue, "egress", &key)?;
+            queues.push(profile(queue, pool, lossless, 0, cell, &key)?);
+        }
+    }
+    let slices = u64::from(buffer.slices);
+    let total = buffer.size.get() / cell.get() / slices;
+    let reserved: u64 = groups.iter().map(|group| u64::from(group.reserve)).sum();
+    let private: u64 = groups.iter().map(|group| u64::from(group.headroom)).sum();
+    for name in &pools.names {
+        let config = buffer.pools.get(name);
+        let share = |size: crate::size::Size| size.to_cells(cell) / slices;
+        let xoff = config.and_then(|pool| pool.xoff).map(share);
+        let size = match config.and_then(|pool| pool.size).map(share) {
+            Some(size) => size,
+            None if name == "ingress" => {
+                let headroom = xoff.unwrap_or(private);
+                let parts = [("headrooms", headroom), ("reserves", reserved)];
+                rest_of_buffer(total, parts, cell, ports.len())?
+            }
+            None => total,
+        };
+        if size > total {
+            let message = format!("the pool is larger than the buffer ({})", buffer.size);
+            return Err(BuildError::new(format!("switch.buffer.pools.{name}.size"), message));
+        }
+        let narrow = |cells: u64| u32::try_from(cells).unwrap_or(u32::MAX);
+        pools.pools.push(Pool::new(narrow(size), xoff.map(narrow)));
+    }
+    plan.ingress_pool.push(u64::from(pools.pools[0].size) * cell.get());
+    plan.mmus.push(Mmu::new(pools.pools, groups, queues));
+    Ok(())
+}
+
+/// What headrooms and reserves leave of the buffer; an error if that is nothing.
+fn rest_of_buffer(
+    total: u64,
+    [headroom, reserve]: [(&str, u64); 2],
+    cell: Bytes,
+    ports: usize,
+) -> Result<u64, BuildError> {
+    let rest = total.checked_sub(headroom.1 + reserve.1).filter(|rest| *rest > 0);
+    rest.ok_or_else(|| {
+        let bytes = |cells: u64| Bytes::new(cells * cell.get());
+        let message = format!(
+            "the {} ({}) and {} ({}) of {ports} ports fill the buffer ({}): nothing is left to share",
+            headroom.0,
+            bytes(headroom.1),
+            reserve.0,
+            bytes(reserve.1),
+            bytes(total),
+        );
+        BuildError::new("switch.pfc.headroom", message)
+    })
+}
+
+/// The profile that `map` has for this priority, and the key of the profile that applies.
+fn pick<'a>(
+    map: &'a BTreeMap<u8, ProfileConfig>,
+    priority: u8,
+    name: &str,
+    lossless: bool,
+    suffix: &str,
+) -> (Option<&'a ProfileConfig>, String) {
+    match map.get(&priority) {
+        Some(profile) => (Some(profile), format!("switch.buffer.{name}.{priority}")),
+        None => {
+            let class = if lossless { "lossless" } else { "lossy" };
+            (None, format!("switch.buffer.{class}{suffix}"))
+        }
+    }
+}
+
+fn profile(
+    config: &ProfileConfig,
+    pool: u8,
+    lossless: bool,
+    headroom: u64,
+    cell: Bytes,
+    key: &str,
+) -> Result<Profile, BuildError> {
+    let narrow = |cells: u64| u32::try_from(cells).unwrap_or(u32::MAX);
+    let threshold = match (config.dynamic_th, config.static_th) {
+        (Some(n), None) if (-8..=7).contains(&n) => Threshold::Dynamic(n),
+        (Some(n), None) => {
+            let message = format!("{n} is out of range: -8 to 7 is expected");
+            return Err(BuildError::new(format!("{key}.dynamic_th"), message));
+        }
+        (None, Some(size)) => Threshold::Static(narrow(size.to_cells(cell))),
+        _ => {
+            let message = "exactly one of `dynamic_th` and `static_th` is expected";
+            return Err(BuildError::new(key, message));
+        }
+    };
+    Ok(Profile {
+        pool,
+        lossless,
+        reserve: narrow(config.reserve.to_bytes(cell).div_ceil(cell.get())),
+        threshold,
+        headroom: if lossless { narrow(headroom) } else { 0 },
+        xon: narrow(config.xon.to_cells(cell)),
+        xon_offset: narrow(config.xon_offset.to_cells(cell)),
+    })
+}
+
+/// Headroom of a lossless PG of this port, in cells.
+fn port_headroom(port: &PortPlan<'_>, frames: &Frames, cell: Bytes) -> u64 {
+    let pfc = &port.config.pfc;
+    match pfc.headroom {
+        Headroom::Size(size) => size.to_cells(cell),
+        Headroom::RateDelay(factor) => port.rate.bytes_in(port.delay).get() * factor / cell.get(),
+        Headroom::Auto => {
+            let smallest = pfc.smallest_frame.map_or(frames.smallest(), |bytes| {
+                bytes.get().clamp(1, u64::from(frames.largest(port.mtu))) as u16
+            });
+            let input = HeadroomInput {
+                rate: port.rate,
+                delay: port.delay,
+                latency: port.config.latency,
+                upstream: port.upstream,
+                mtu: port.mtu,
+                smallest,
+                cell,
+            };
+            auto_cells(&input, frames)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::WireConfig;
+
+    fn config() -> SwitchConfig {
+        let mut config = SwitchConfig::default();
+        config.pfc.priorities = vec![3];
+        config.pfc.headroom = Headroom::RateDelay(3);
+        config.buffer.lossless.reserve = crate::size::Size::bytes(4096);
+        config
+    }
+
+    fn plan(config: &SwitchConfig, ports: usize) -> Result<BufferPlan, BuildError> {
+        let port = PortPlan {
+            config,
+            rate: Rate::from_gbps(100),
+            delay: Delta::from_us(1),
+            upstream: Delta::ZERO,
+            mtu: 1000,
+        };
+        plan_buffer(config, &vec![port; ports], &Frames::new(&WireConfig::default()))
+    }
+
+    #[test]
+    fn the_pool_is_what_headrooms_and_reserves_leave() {
+        // 3 x 100 Gb/s x 1 us = 37,500 B a port: 32 MiB - 9 x (37,500 + 4096) = 33,180,068
+        let plan = plan(&config(), 9).unwrap();
+        assert_eq!(plan.headroom, [37_500; 9]);
+        assert_eq!(plan.ingress_pool, [33_180_068]);
+        // alpha 1/8 of it
+        assert_eq!(plan.mmus[0].ingress_limit(3), 33_180_068 / 8);
+    }
+
+    #[test]
+    fn slices_split_ports_and_pools() {
+        let mut config = config();
+        config.buffer.slices = 2;
+        let plan = plan(&config, 8).unwrap();
+        assert_eq!(plan.places[3], (0, 24));
+        assert_eq!(plan.places[4], (1, 0));
+        assert_eq!(plan.ingress_pool, [16 * 1024 * 1024 - 4 * 41_596; 2]);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let key = |change: fn(&mut SwitchConfig)| {
+            let mut config = config();
+            change(&mut config);
+            plan(&config, 9).unwrap_err().key
+        };
+        assert_eq!(key(|c| c.buffer.size = Bytes::new(300_000)), "switch.pfc.headroom");
+        assert_eq!(key(|c| c.buffer.cell = Bytes::ZERO), "switch.buffer.cell");
+        assert_eq!(key(|c| c.buffer.lossless.dynamic_th = None), "switch.buffer.lossless");
+        assert_eq!(
+            key(|c| c.buffer.lossless.dynamic_th = Some(9)),
+            "switch.buffer.lossless.dynamic_th"
+        );
+        assert_eq!(
+            key(|c| c.buffer.lossy_queue.pool = "x".into()),
+            "switch.buffer.lossy_queue.pool"
+        );
+        assert_eq!(key(|c| c.buffer.slices = 10), "switch.buffer.slices");
+    }
+}

@@ -1,0 +1,327 @@
+//! From a [`TopologyConfig`] to a [`Topology`].
+
+use std::collections::BTreeMap;
+
+use super::config::{
+    DumbbellConfig, FatTreeConfig, GraphConfig, LeafSpineConfig, LinkConfig, RingConfig,
+    TopologyConfig,
+};
+use super::{Cable, NodeKind, Topology};
+use crate::error::BuildError;
+
+/// More nodes or cables than this are refused before memory is taken.
+const NODES_MAX: u64 = 1_000_000;
+
+pub(super) fn generate(config: &TopologyConfig) -> Result<Topology, BuildError> {
+    let mut plan = Plan::default();
+    match config {
+        TopologyConfig::Star(star) => {
+            positive("topology.hosts", star.hosts)?;
+            check_link("topology.link", &star.link)?;
+            bounded("topology.hosts", u64::from(star.hosts))?;
+            plan.hosts(star.hosts);
+            let switch = plan.switch("sw0".into());
+            plan.attach(0, star.hosts, switch, &star.link);
+        }
+        TopologyConfig::Dumbbell(dumbbell) => dumbbell_plan(&mut plan, dumbbell)?,
+        TopologyConfig::Ring(ring) => ring_plan(&mut plan, ring)?,
+        TopologyConfig::LeafSpine(clos) => leaf_spine_plan(&mut plan, clos)?,
+        TopologyConfig::FatTree(tree) => fat_tree_plan(&mut plan, tree)?,
+        TopologyConfig::Graph(graph) => graph_plan(&mut plan, graph)?,
+    }
+    Ok(Topology::assemble(plan.nodes, &plan.cables))
+}
+
+#[derive(Default)]
+struct Plan {
+    nodes: Vec<(String, NodeKind, u32)>,
+    cables: Vec<Cable>,
+}
+
+impl Plan {
+    fn node(&mut self, name: String, kind: NodeKind) -> usize {
+        let index = self.nodes.len();
+        self.nodes.push((name, kind, index as u32));
+        index
+    }
+
+    fn hosts(&mut self, count: u32) {
+        for index in 0..count {
+            self.node(format!("host{index}"), NodeKind::Host);
+        }
+    }
+
+    fn switch(&mut self, name: String) -> usize {
+        self.node(name, NodeKind::Switch)
+    }
+
+    fn cable(&mut self, a: usize, b: usize, link: &LinkConfig) {
+        let LinkConfig { rate, delay, loss } = *link;
+        self.cables.push(Cable { ends: [a, b], rate, delay, loss });
+    }
+
+    /// Cables `count` hosts from number `first` on to a switch.
+    fn attach(&mut self, first: u32, count: u32, switch: usize, link: &LinkConfig) {
+        for host in first..first + count {
+            self.cable(host as usize, switch, link);
+        }
+    }
+}
+
+fn dumbbell_plan(plan: &mut Plan, dumbbell: &DumbbellConfig) -> Result<(), BuildError> {
+    let DumbbellConfig { left, right, link, trunk, trunks } = dumbbell;
+    positive("topology.left", *left)?;
+    positive("topology.right", *right)?;
+    positive("topology.trunks", *trunks)?;
+    check_link("topology.link", link)?;
+    let trunk = optional_link("topology.trunk", trunk, link)?;
+    bounded("topology.left", u64::from(*left) + u64::from(*right) + u64::from(*trunks))?;
+    plan.hosts(left + right);
+    let sides = [plan.switch("sw0".into()), plan.switch("sw1".into())];
+    plan.attach(0, *left, sides[0], link);
+    plan.attach(*left, *right, sides[1], link);
+    for _ in 0..*trunks {
+        plan.cable(sides[0], sides[1], &trunk);
+    }
+    Ok(())
+}
+
+fn ring_plan(plan: &mut Plan, ring: &RingConfig) -> Result<(), BuildError> {
+    let RingConfig { switches, hosts_per_switch, link, trunk } = ring;
+    if *switches < 3 {
+        let message = format!("{switches} switches make no ring: at least 3 are expected");
+        return Err(BuildError::new("topology.switches", message));
+    }
+    positive("topology.hosts_per_switch", *hosts_per_switch)?;
+    check_link("topology.link", link)?;
+    let trunk = optional_link("topology.trunk", trunk, link)?;
+    bounded("topology.switches", u64::from(*switches) * (1 + u64::from(*hosts_per_switch)))?;
+    plan.hosts(switches * hosts_per_switch);
+    let first = plan.nodes.len();
+    for index in 0..*switches {
+        let switch = plan.switch(format!("sw{index}"));
+        plan.attach(index * hosts_per_switch, *hosts_per_switch, switch, link);
+    }
+    let count = *switches as usize;
+    for index in 0..count {
+        plan.cable(first + index, first + (index + 1) % count, &trunk);
+    }
+    Ok(())
+}
+
+fn leaf_spine_plan(plan: &mut Plan, clos: &LeafSpineConfig) -> Result<(), BuildError> {
+    let LeafSpineConfig { leaves, spines, hosts_per_leaf, link, uplink, uplinks_per_spine } = clos;
+    positive("topology.leaves", *leaves)?;
+    positive("topology.spines", *spines)?;
+    positive("topology.hosts_per_leaf", *hosts_per_leaf)?;
+    positive("topology.uplinks_per_spine", *uplinks_per_spine)?;
+    check_link("topology.link", link)?;
+    let uplink = optional_link("topology.uplink", uplink, link)?;
+    let [leaves_wide, spines_wide] = [*leaves, *spines].map(u64::from);
+    bounded("topology.leaves", leaves_wide.saturating_mul(u64::from(*hosts_per_leaf)))?;
+    let uplinks = leaves_wide.saturating_mul(spines_wide);
+    bounded("topology.spines", uplinks.saturating_mul(u64::from(*uplinks_per_spine)))?;
+    plan.hosts(leaves * hosts_per_leaf);
+    let first = plan.nodes.len();
+    for leaf in 0..*leaves {
+        let switch = plan.switch(format!("leaf{leaf}"));
+        plan.attach(leaf * hosts_per_leaf, *hosts_per_leaf, switch, link);
+    }
+    for spine in 0..*spines {
+        let switch = plan.switch(format!("spine{spine}"));
+        for leaf in 0..*leaves as usize {
+            for _ in 0..*uplinks_per_spine {
+                plan.cable(first + leaf, switch, &uplink);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn fat_tree_plan(plan: &mut Plan, tree: &FatTreeConfig) -> Result<(), BuildError> {
+    let FatTreeConfig { k, link, uplink } = tree;
+    if *k < 2 || *k % 2 != 0 {
+        let message = format!("{k} is no even number of ports: 2, 4, 6 ... is expected");
+        return Err(BuildError::new("topology.k", message));
+    }
+    check_link("topology.link", link)?;
+    let uplink = optional_link("topology.uplink", uplink, link)?;
+    bounded("topology.k", u64::from(*k).saturating_pow(3) / 4 * 3)?;
+    let half = k / 2;
+    plan.hosts(k * half * half);
+    let edges: Vec<usize> = (0..k * half)
+        .map(|edge| {
+            let switch = plan.switch(format!("edge{edge}"));
+            plan.attach(edge * half, half, switch, link);
+            switch
+        })
+        .collect();
+    let half = half as usize;
+    let mut aggregations = Vec::new();
+    for pod in 0..*k as usize {
+        for index in 0..half {
+            let switch = plan.switch(format!("agg{}", pod * half + index));
+            for edge in &edges[pod * half..(pod + 1) * half] {
+                plan.cable(*edge, switch, &uplink);
+            }
+            aggregations.push(switch);
+        }
+    }
+    for core in 0..half * half {
+        let switch = plan.switch(format!("core{core}"));
+        for pod in 0..*k as usize {
+            plan.cable(aggregations[pod * half + core / half], switch, &uplink);
+        }
+    }
+    Ok(())
+}
+
+fn graph_plan(plan: &mut Plan, graph: &GraphConfig) -> Result<(), BuildError> {
+    let mut names = Vec::new();
+    for (key, list, kind) in [
+        ("topology.hosts", &graph.hosts, NodeKind::Host),
+        ("topology.switches", &graph.switches, NodeKind::Switch),
+    ] {
+        for pattern in list {
+            for name in expand(key, pattern)? {
+                bounded(key, names.len() as u64)?;
+                names.push((name, kind, key));
+            }
+        }
+    }
+    if !names.iter().any(|(_, kind, _)| *kind == NodeKind::Host) {
+        return Err(BuildError::new("topology.hosts", "no hosts: at least one is expected"));
+    }
+    if graph.numbered {
+        let mut numbered = Vec::new();
+        for (name, kind, key) in names {
+            let digits = name.trim_start_matches(|c: char| !c.is_ascii_digit());
+            let number: u32 = digits.parse().map_err(|_| {
+                let message = format!("`numbered` needs a number at the end of the name {name:?}");
+                BuildError::new(key, message)
+            })?;
+            numbered.push((number, name, kind));
+        }
+        numbered.sort();
+        plan.nodes.extend(numbered.into_iter().map(|(number, name, kind)| (name, kind, number)));
+    } else {
+        for (name, kind, _) in names {
+            plan.node(name, kind);
+        }
+    }
+    let mut index = BTreeMap::new();
+    for (position, (name, _, _)) in plan.nodes.iter().enumerate() {
+        if index.insert(name.clone(), position).is_some() {
+            return Err(BuildError::new("topology", format!("the node {name:?} is named twice")));
+        }
+    }
+    for (number, link) in graph.links.iter().enumerate() {
+        let key = format!("topology.links[{number}]");
+        let find = |end: &str, name: &str| {
+            index.get(name).copied().ok_or_else(|| {
+                BuildError::new(format!("{key}.{end}"), format!("there is no node {name:?}"))
+            })
+        };
+        let (a, b) = (find("a", &link.a)?, find("b", &link.b)?);
+        if a == b {
+            return Err(BuildError::new(format!("{key}.b"), "both ends are the same node"));
+        }
+        let config = LinkConfig { rate: link.rate, delay: link.delay, loss: link.loss };
+        check_link(&key, &config)?;
+        plan.cable(a, b, &config);
+    }
+    Ok(())
+}
+
+/// `n[0..3]` is n0, n1, n2; any other text is itself.
+fn expand(key: &str, pattern: &str) -> Result<Vec<String>, BuildError> {
+    let range = pattern.strip_suffix(']').and_then(|head| head.split_once('['));
+    let Some((prefix, range)) = range else { return Ok(vec![pattern.to_owned()]) };
+    let bounds = range
+        .split_once("..")
+        .and_then(|(from, to)| Some((from.parse::<u32>().ok()?, to.parse::<u32>().ok()?)));
+    match bounds {
+        Some((from, to)) if from < to && u64::from(to - from) <= NODES_MAX => {
+            Ok((from..to).map(|number| format!("{prefix}{number}")).collect())
+        }
+        _ => {
+            let message = format!("{pattern:?} is no range of names: \"n[0..8]\" is n0 to n7");
+            Err(BuildError::new(key, message))
+        }
+    }
+}
+
+fn optional_link(
+    key: &str,
+    link: &Option<LinkConfig>,
+    default: &LinkConfig,
+) -> Result<LinkConfig, BuildError> {
+    if let Some(link) = link {
+        check_link(key, link)?;
+    }
+    Ok(link.unwrap_or(*default))
+}
+
+fn check_link(key: &str, link: &LinkConfig) -> Result<(), BuildError> {
+    if link.rate.bps() < 1_000_000 || link.rate.bps() > 10_000_000_000_000 {
+        let message = format!("{} is out of range: 1Mbps to 10Tbps is expected", link.rate);
+        return Err(BuildError::new(format!("{key}.rate"), message));
+    }
+    if link.delay.ps() > 1_000_000_000_000 {
+        let message = format!("{} is out of range: at most 1s is expected", link.delay);
+        return Err(BuildError::new(format!("{key}.delay"), message));
+    }
+    if !(0.0..1.0).contains(&link.loss) {
+        let message = format!("{} is no probability below 1", link.loss);
+        return Err(BuildError::new(format!("{key}.loss"), message));
+    }
+    Ok(())
+}
+
+fn positive(key: &str, count: u32) -> Result<(), BuildError> {
+    if count == 0 {
+        return Err(BuildError::new(key, "0 is out of range: at least 1 is expected"));
+    }
+    Ok(())
+}
+
+fn bounded(key: &str, count: u64) -> Result<(), BuildError> {
+    if count > NODES_MAX {
+        let message = format!("this asks for {count} nodes or cables: at most {NODES_MAX} can be");
+        return Err(BuildError::new(key, message));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sim_core::{Delta, Rate};
+
+    const LINK: LinkConfig =
+        LinkConfig { rate: Rate::from_gbps(100), delay: Delta::from_us(1), loss: 0.0 };
+
+    #[test]
+    fn a_fat_tree_of_4_port_switches() {
+        let tree = FatTreeConfig { k: 4, link: LINK, uplink: None };
+        let topology = generate(&TopologyConfig::FatTree(tree)).unwrap();
+        // 16 hosts, 8 edge + 8 aggregation + 4 core switches; 16 + 16 + 16 cables
+        assert_eq!(topology.hosts().count(), 16);
+        assert_eq!(topology.switches().count(), 20);
+        assert_eq!(topology.ports().len(), 2 * 48);
+        for switch in topology.switches() {
+            assert_eq!(topology.ports_of(switch).count(), 4);
+        }
+        assert_eq!(
+            topology.port_name(topology.ports_of(topology.find("edge3").unwrap()).nth(2).unwrap()),
+            "edge3:2"
+        );
+    }
+
+    #[test]
+    fn bad_shapes_are_refused_with_their_key() {
+        let tree = |k| TopologyConfig::FatTree(FatTreeConfig { k, link: LINK, uplink: None });
+        assert_eq!(generate(&tree(3)).unwrap_err().key, "topology.k");
+        assert!(generate(&tree(4_000_000)).unwrap_err().message.contains("at most 1000000"));
+    }
+}

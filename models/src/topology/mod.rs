@@ -1,0 +1,184 @@
+//! The graph of a fabric: nodes, ports and cables.
+
+mod config;
+mod generate;
+
+use sim_core::{Delta, Rate};
+
+pub use config::{
+    DumbbellConfig, FatTreeConfig, GraphConfig, GraphLink, LeafSpineConfig, LinkConfig, RingConfig,
+    StarConfig, StaticRoute, TopologyConfig,
+};
+
+use crate::error::BuildError;
+use crate::ids::{NodeId, PortId};
+
+/// What a node does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NodeKind {
+    /// Ends traffic.
+    Host,
+    /// Forwards traffic.
+    Switch,
+}
+
+/// A host or a switch.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// `host3`, `leaf0`, `n7`.
+    pub name: String,
+    /// Host or switch.
+    pub kind: NodeKind,
+    /// Number of the node in ECMP seeds and addresses (its index, but for imported graphs).
+    pub number: u32,
+    first_port: u32,
+    ports: u32,
+}
+
+/// One end of a cable.
+#[derive(Clone, Copy, Debug)]
+pub struct Port {
+    /// The node that it belongs to.
+    pub node: NodeId,
+    /// The other end.
+    pub peer: PortId,
+    /// Rate of the link.
+    pub rate: Rate,
+    /// Propagation delay.
+    pub delay: Delta,
+    /// Probability that a frame is lost on the way, per direction.
+    pub loss: f64,
+}
+
+/// A fabric's graph; parallel cables are separate links.
+#[derive(Clone, Debug, Default)]
+pub struct Topology {
+    nodes: Vec<Node>,
+    ports: Vec<Port>,
+}
+
+/// A cable to be, between two nodes given by index.
+#[derive(Clone, Debug)]
+pub(crate) struct Cable {
+    pub(crate) ends: [usize; 2],
+    pub(crate) rate: Rate,
+    pub(crate) delay: Delta,
+    pub(crate) loss: f64,
+}
+
+impl Topology {
+    /// Builds the topology that `config` describes.
+    pub fn build(config: &TopologyConfig) -> Result<Self, BuildError> {
+        generate::generate(config)
+    }
+
+    /// Numbers the ports of each node in the order of `cables`.
+    pub(crate) fn assemble(nodes: Vec<(String, NodeKind, u32)>, cables: &[Cable]) -> Self {
+        let mut nodes: Vec<Node> = nodes
+            .into_iter()
+            .map(|(name, kind, number)| Node { name, kind, number, first_port: 0, ports: 0 })
+            .collect();
+        for cable in cables {
+            for end in cable.ends {
+                nodes[end].ports += 1;
+            }
+        }
+        let mut first = 0;
+        for node in &mut nodes {
+            node.first_port = first;
+            first += node.ports;
+        }
+        let mut next: Vec<u32> = nodes.iter().map(|node| node.first_port).collect();
+        let blank = Port {
+            node: NodeId(0),
+            peer: PortId(0),
+            rate: Rate::ZERO,
+            delay: Delta::ZERO,
+            loss: 0.0,
+        };
+        let mut ports = vec![blank; first as usize];
+        for cable in cables {
+            let ends = cable.ends.map(|node| {
+                let port = next[node];
+                next[node] += 1;
+                port
+            });
+            for (this, other) in [(0, 1), (1, 0)] {
+                ports[ends[this] as usize] = Port {
+                    node: NodeId(cable.ends[this] as u32),
+                    peer: PortId(ends[other]),
+                    rate: cable.rate,
+                    delay: cable.delay,
+                    loss: cable.loss,
+                };
+            }
+        }
+        Topology { nodes, ports }
+    }
+
+    /// All nodes.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// One node.
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.index()]
+    }
+
+    /// All ports.
+    pub fn ports(&self) -> &[Port] {
+        &self.ports
+    }
+
+    /// One port.
+    pub fn port(&self, id: PortId) -> &Port {
+        &self.ports[id.index()]
+    }
+
+    /// The ports of a node, in order.
+    pub fn ports_of(&self, id: NodeId) -> impl Iterator<Item = PortId> + use<> {
+        let node = &self.nodes[id.index()];
+        (node.first_port..node.first_port + node.ports).map(PortId)
+    }
+
+    /// The number of a port within its node.
+    pub fn index_in_node(&self, id: PortId) -> u32 {
+        id.0 - self.node(self.port(id).node).first_port
+    }
+
+    /// The node at the other end of a port's cable.
+    pub fn neighbour(&self, id: PortId) -> NodeId {
+        self.port(self.port(id).peer).node
+    }
+
+    /// `leaf0:33` for a switch; `host3/nic0` for a host.
+    pub fn port_name(&self, id: PortId) -> String {
+        let node = self.node(self.port(id).node);
+        let index = self.index_in_node(id);
+        match node.kind {
+            NodeKind::Host => format!("{}/nic{index}", node.name),
+            NodeKind::Switch => format!("{}:{index}", node.name),
+        }
+    }
+
+    /// The hosts, in order.
+    pub fn hosts(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.of_kind(NodeKind::Host)
+    }
+
+    /// The switches, in order.
+    pub fn switches(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.of_kind(NodeKind::Switch)
+    }
+
+    fn of_kind(&self, kind: NodeKind) -> impl Iterator<Item = NodeId> + '_ {
+        let numbered = self.nodes.iter().enumerate();
+        numbered.filter(move |(_, node)| node.kind == kind).map(|(id, _)| NodeId(id as u32))
+    }
+
+    /// The node of this name.
+    pub fn find(&self, name: &str) -> Option<NodeId> {
+        self.nodes.iter().position(|node| node.name == name).map(|id| NodeId(id as u32))
+    }
+}
