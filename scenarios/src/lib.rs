@@ -1,1 +1,26 @@
-//! stub
+//! Scenarios: the files that say what is simulated, and everything that is done with them.
+//!
+//! - [`load`]: TOML as a tree that remembers where each key came from; errors that name the line
+//! - [`schema`]: the keys of a scenario
+//! - [`library`]: built-in scenarios and presets
+//! - [`resolve`]: file, presets, `--set` and overrides become one checked [`resolve::Loaded`]
+//! - [`simulate`]: runs it: estimate, progress, report
+//! - [`check`], [`diagnose`]: what can be said before and after a run
+//! - [`expect`]: `[expect]`
+//! - [`text`], [`output`]: what a person reads; the run directory
+//! - [`seeds`]: the same scenario over several seeds
+//! - [`import`]: other tools' files
+
+pub mod check;
+pub mod diagnose;
+pub mod expect;
+// pub mod import;
+pub mod library;
+pub mod load;
+pub mod output;
+pub mod resolve;
+pub mod schema;
+pub mod seeds;
+pub mod simulate;
+pub mod stats;
+pub mod text;

@@ -26,7 +26,11 @@ impl<P: Probe> Fabric<P> {
         let control = self.ports[port as usize].dequeue(now, allowed);
         let packet = match control {
             Some(packet) => Some(packet),
-            None => self.next_data(index, port, paused, now, agenda),
+            None => {
+                let data = self.next_data(index, port, paused, now, agenda);
+                self.tally.live += i64::from(data.is_some());
+                data
+            }
         };
         if let Some(packet) = packet {
             self.tally.injected += 1;
@@ -216,16 +220,21 @@ impl<P: Probe> Fabric<P> {
     /// A frame has reached its host.
     pub(super) fn arrive_at_nic(&mut self, port: u32, packet: Packet, agenda: &mut Queue) {
         let index = self.nic_of(port);
-        self.tally.arrived += 1;
-        self.tally.arrived_bytes += u64::from(packet.len);
+        if packet.kind == Kind::Data && self.nics[index].receive.is_some() {
+            return self.buffer_data(index, port, packet, agenda);
+        }
+        self.arrived(&packet);
         match packet.kind {
-            Kind::Data if self.nics[index].receive.is_some() => {
-                self.buffer_data(index, port, packet, agenda);
-            }
             Kind::Data => self.receive_data(index, port, &packet, agenda),
             Kind::Ack | Kind::Nak | Kind::Cnp => self.receive_control(packet, agenda),
             Kind::Pfc => {}
         }
+    }
+
+    fn arrived(&mut self, packet: &Packet) {
+        self.tally.live -= 1;
+        self.tally.arrived += 1;
+        self.tally.arrived_bytes += u64::from(packet.len);
     }
 
     /// Data on its way to memory, where that is slow.
@@ -237,8 +246,6 @@ impl<P: Probe> Fabric<P> {
         let Some(buffer) = &mut state.receive else { return };
         match buffer.offer(packet) {
             Offered::Full => {
-                self.tally.arrived -= 1;
-                self.tally.arrived_bytes -= u64::from(packet.len);
                 return self.drop(now, port, &packet, DropReason::NicReceiveFull, lossless);
             }
             Offered::Queued => {}
@@ -260,6 +267,7 @@ impl<P: Probe> Fabric<P> {
             agenda.at(agenda.now() + time, Event::Drain(port));
         }
         self.tally.last_activity = agenda.now();
+        self.arrived(&packet);
         self.receive_data(index, port, &packet, agenda);
         let asserted = self.ports[port as usize].pfc.asserted();
         if below_xon {
@@ -294,6 +302,7 @@ impl<P: Probe> Fabric<P> {
                     if notification_point.on_marked(now, qp.source, last_cnp, &config.np) {
                         counters.np_cnp_sent += 1;
                         let cnp = Packet::new(Kind::Cnp, packet.qp, 0, self.wiring.frames.cnp);
+                        self.tally.live += 1;
                         let priority = &params.priority;
                         self.ports[port as usize]
                             .enqueue(now, classed(cnp, config.qos.cnp_dscp, priority));
@@ -316,6 +325,7 @@ impl<P: Probe> Fabric<P> {
         let reply = Packet::new(kind, packet.qp, psn, self.wiring.frames.ack)
             .with_ect(config.transport.ack_ect)
             .with_echo(echo);
+        self.tally.live += 1;
         self.ports[port as usize].enqueue(now, classed(reply, ack_dscp, &params.priority));
         self.kick(port, agenda);
     }

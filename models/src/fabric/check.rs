@@ -3,7 +3,7 @@
 use crate::error::BuildError;
 use crate::ids::PRIORITIES;
 use crate::nic::NicConfig;
-use crate::switch::SwitchConfig;
+use crate::switch::{SwitchConfig, Wred};
 use crate::wire::WireConfig;
 
 fn below(key: &str, values: impl IntoIterator<Item = u8>, bound: u8) -> Result<(), BuildError> {
@@ -21,6 +21,9 @@ const QUEUES: u8 = PRIORITIES as u8;
 pub(super) fn switch(config: &SwitchConfig) -> Result<(), BuildError> {
     below("switch.pfc.priorities", config.pfc.priorities.iter().copied(), QUEUES)?;
     below("switch.ecn", config.ecn.keys().copied(), QUEUES)?;
+    for (queue, entry) in &config.ecn {
+        Wred::new(entry, config.buffer.cell, &format!("switch.ecn.{queue}"))?;
+    }
     let qos = &config.qos;
     below("switch.qos.dscp_to_tc", qos.dscp_to_tc.keys().copied(), 64)?;
     for (key, map) in [

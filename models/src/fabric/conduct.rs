@@ -37,6 +37,8 @@ pub struct Timeline {
     stop: StopConfig,
     /// Flows that will finish.
     flows: u64,
+    /// There are flows that never will.
+    endless: bool,
     /// Edges of the measured window that are still to come.
     edges: Vec<Time>,
     next_sample: Option<Time>,
@@ -52,6 +54,7 @@ impl Timeline {
         Timeline {
             stop: plan.spec.stop,
             flows: plan.spec.flows.iter().filter(|flow| flow.bytes.is_some()).count() as u64,
+            endless: plan.spec.flows.iter().any(|flow| flow.bytes.is_none()),
             edges,
             next_sample: plan.wiring.sample_interval.map(|_| Time::ZERO),
             interval: plan.wiring.sample_interval.unwrap_or(Delta::MAX),
@@ -110,7 +113,9 @@ impl Conductor<Tally> for Timeline {
             }
             end = end.min(last.saturating_add(one));
         }
-        if limits.next_event.is_none() {
+        // what is still in the agenda then has no effect: timers of what is done
+        let done = !self.endless && status.finished >= self.flows && status.live == 0;
+        if done || limits.next_event.is_none() {
             return stop(StopReason::Quiescent);
         }
         for (span, reason) in
@@ -150,6 +155,7 @@ impl Tally {
             last_activity: self.last_activity.max(other.last_activity),
             delivered_bytes: self.delivered_bytes + other.delivered_bytes,
             failed: self.failed + other.failed,
+            live: self.live + other.live,
         }
     }
 }

@@ -88,6 +88,9 @@ pub struct Tally {
     pub delivered_bytes: u64,
     /// QPs in the error state.
     pub failed: u64,
+    /// Frames that exist, waiting or on their way (PFC included), and pauses that are open.
+    /// A shard's part may be negative: frames are made in one and used up in another.
+    pub live: i64,
 }
 
 /// A frame for a port of another shard.
@@ -164,6 +167,7 @@ impl<P: Probe> Fabric<P> {
     /// Counts a frame that is dropped on its arrival at `port`.
     #[cold]
     fn drop(&mut self, now: Time, port: u32, packet: &Packet, reason: DropReason, lossless: bool) {
+        self.tally.live -= 1;
         let counters = &mut self.ports[port as usize].counters;
         counters.drops[reason as usize] += 1;
         counters.lossless_drops += u32::from(lossless);
@@ -270,6 +274,7 @@ impl<P: Probe> Fabric<P> {
         let state = &mut self.ports[port as usize];
         state.pfc.xoff(agenda.now(), priority);
         state.pfc_out.push_back((priority, quanta));
+        self.tally.live += 1;
         self.watch_refresh(port, agenda);
         self.kick(port, agenda);
     }
@@ -279,6 +284,7 @@ impl<P: Probe> Fabric<P> {
         let state = &mut self.ports[port as usize];
         state.pfc.xon(priority);
         state.pfc_out.push_back((priority, 0));
+        self.tally.live += 1;
         self.kick(port, agenda);
     }
 
@@ -307,6 +313,7 @@ impl<P: Probe> Fabric<P> {
         let due = state.pfc.refresh(agenda.now());
         for priority in (0..8).filter(|priority| due & (1 << priority) != 0) {
             state.pfc_out.push_back((priority, quanta));
+            self.tally.live += 1;
         }
         self.watch_refresh(port, agenda);
         if due != 0 {
@@ -334,6 +341,7 @@ impl<P: Probe> Fabric<P> {
         let now = agenda.now();
         let state = &mut self.ports[port as usize];
         let Some((_, priority, quanta)) = state.pfc_in.pop_front() else { return };
+        self.tally.live -= 1;
         if let Some((next, ..)) = state.pfc_in.front() {
             agenda.at(*next, Event::PfcApply(port));
         }
@@ -344,8 +352,10 @@ impl<P: Probe> Fabric<P> {
             (_, 0) => Time::MAX,
             (quanta, _) => now + wire.clock.quanta(quanta),
         };
-        let state = &mut self.ports[port as usize];
-        state.pause.apply(now, queue, until);
+        let pause = &mut self.ports[port as usize].pause;
+        let before = pause.paused().count_ones();
+        pause.apply(now, queue, until);
+        self.tally.live += i64::from(pause.paused().count_ones()) - i64::from(before);
         self.watch_expiry(port, agenda);
         if until <= now {
             self.kick(port, agenda);
@@ -382,7 +392,8 @@ impl<P: Probe> Fabric<P> {
         state.expire_at = Time::MAX;
         let resumed = state.pause.expire(now);
         self.watch_expiry(port, agenda);
-        if resumed {
+        if resumed > 0 {
+            self.tally.live -= i64::from(resumed);
             self.tally.last_activity = now;
             self.kick(port, agenda);
         }

@@ -60,6 +60,7 @@ where
         Stop::Conductor(code) => StopReason::from_code(code),
     };
     let end = timeline.end_of(reason, &fabric.tally);
+    fabric.samples.retain(|sample| sample.time <= end);
     Ok(Outcome { fabric, probes, reason, end, events })
 }
 
@@ -76,9 +77,14 @@ impl<P: Probe> Outcome<P> {
             let wires = self.fabric.wiring.wires.iter().zip(&self.fabric.ports);
             wires.filter(|(wire, _)| wire.is_switch)
         };
+        let buffered = || {
+            let buffers = self.fabric.nics.iter().filter_map(|nic| nic.receive.as_ref());
+            buffers.flat_map(|buffer| buffer.packets())
+        };
         let queued = || switch_ports().flat_map(|(_, p)| p.queues.iter()).flat_map(|q| q.packets());
-        let frames = on_cables().count() as u64 + queued().count() as u64;
-        let bytes: u64 = on_cables().chain(queued()).map(|packet| u64::from(packet.len)).sum();
+        let in_flight = || on_cables().chain(queued()).chain(buffered());
+        let frames = in_flight().count() as u64;
+        let bytes: u64 = in_flight().map(|packet| u64::from(packet.len)).sum();
         let accounted = tally.arrived + tally.dropped + frames;
         let accounted_bytes = tally.arrived_bytes + tally.dropped_bytes + bytes;
         if (tally.injected, tally.injected_bytes) != (accounted, accounted_bytes) {

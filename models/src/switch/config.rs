@@ -154,7 +154,7 @@ impl SwitchPfcConfig {
 impl Default for SwitchPfcConfig {
     fn default() -> Self {
         SwitchPfcConfig {
-            priorities: vec![],
+            priorities: vec![3],
             headroom: Headroom::Auto,
             smallest_frame: None,
             quanta: 65535,

@@ -1,0 +1,316 @@
+//! What a run shows to be wrong, in plain words, each with its evidence and the setting to change.
+
+use std::collections::BTreeMap;
+
+use models::congestion::CongestionConfig;
+use models::fabric::{Outcome, Plan};
+use models::ids::NodeId;
+use models::report::{Finding, FlowStatus, OutcomeKind, PortReport, Report, Severity};
+use serde_json::{Value, json};
+use sim_core::{Bytes, Delta};
+
+use crate::stats;
+
+/// All findings, the worst first.
+pub fn findings(report: &Report, plan: &Plan, outcome: &Outcome) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    findings.extend(deadlock(report));
+    findings.extend(lossless_drops(report, plan));
+    findings.extend(failed_flows(report));
+    findings.extend(lossy_drops(report));
+    findings.extend(ecn_after_pfc(report, plan));
+    findings.extend(receiver_limited(report));
+    findings.extend(ecmp_imbalance(report, plan, outcome));
+    findings.extend(incast(report));
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    findings
+}
+
+fn finding(
+    kind: &str,
+    severity: Severity,
+    text: String,
+    evidence: impl IntoIterator<Item = (&'static str, Value)>,
+    remedy: Option<String>,
+) -> Finding {
+    let evidence: BTreeMap<String, Value> =
+        evidence.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    Finding { kind: kind.to_owned(), severity, text, evidence, remedy }
+}
+
+fn deadlock(report: &Report) -> Option<Finding> {
+    if report.outcome != OutcomeKind::Deadlock {
+        return None;
+    }
+    let stuck: u64 = report.deadlocks.iter().map(|deadlock| deadlock.bytes_stuck).sum();
+    let cycle = report.deadlocks.first().map_or(String::new(), |first| {
+        format!(": {} wait for each other, {} stuck", first.cycle.join(", "), Bytes::new(stuck))
+    });
+    let text = format!("the fabric is deadlocked{cycle}");
+    let evidence = [("cycles", json!(report.deadlocks.len())), ("bytes_stuck", json!(stuck))];
+    let remedy = "break the cycle of buffer dependencies: route up and then down only, or give \
+                  traffic that turns a lossless priority of its own";
+    Some(finding("deadlock", Severity::Error, text, evidence, Some(remedy.to_owned())))
+}
+
+/// The port with the largest value.
+fn worst(report: &Report, value: impl Fn(&PortReport) -> u64) -> Option<(&PortReport, u64)> {
+    let ports = report.ports.iter().map(|port| (port, value(port)));
+    ports.max_by_key(|(_, value)| *value).filter(|(_, value)| *value > 0)
+}
+
+fn lossless_drops(report: &Report, plan: &Plan) -> Option<Finding> {
+    let drops = report.totals.lossless_drops;
+    if drops == 0 {
+        return None;
+    }
+    let of = |reason: &'static str| move |port: &PortReport| *port.drops.get(reason).unwrap_or(&0);
+    let (port, reason, count) = ["ingress_headroom_full", "nic_receive_full"]
+        .iter()
+        .filter_map(|reason| worst(report, of(reason)).map(|(port, n)| (port, *reason, n)))
+        .max_by_key(|(.., count)| *count)?;
+    let (cause, remedy) = if reason == "nic_receive_full" {
+        let cause = "the receive buffer of the NIC overflows after XOFF".to_owned();
+        (cause, "lower nic.receive.xoff or raise nic.receive.buffer".to_owned())
+    } else {
+        let headroom = headroom_at(plan, &port.port).unwrap_or(0);
+        let cause = format!(
+            "its headroom ({}) is too small for what arrives after XOFF",
+            Bytes::new(headroom)
+        );
+        (cause, "set switch.pfc.headroom = \"auto\"".to_owned())
+    };
+    let text = format!(
+        "{drops} frames of a lossless class were dropped, {count} of them at {}: {cause}",
+        port.port
+    );
+    let evidence = [
+        ("lossless_drops", json!(drops)),
+        ("port", json!(port.port)),
+        ("reason", json!(reason)),
+        ("retransmitted_packets", json!(report.totals.retransmitted_packets)),
+    ];
+    Some(finding("lossless_drops", Severity::Error, text, evidence, Some(remedy)))
+}
+
+/// Configured headroom of a switch port, by its name.
+fn headroom_at(plan: &Plan, name: &str) -> Option<u64> {
+    let topology = &plan.wiring.topology;
+    for (index, switch) in topology.switches().enumerate() {
+        for (slot, port) in topology.ports_of(switch).enumerate() {
+            if topology.port_name(port) == name {
+                return plan.buffers.get(index)?.headroom.get(slot).copied();
+            }
+        }
+    }
+    None
+}
+
+fn failed_flows(report: &Report) -> Option<Finding> {
+    let count = |status| report.flows.iter().filter(|flow| flow.status == status).count();
+    let (failed, unfinished) = (count(FlowStatus::QpError), count(FlowStatus::Unfinished));
+    let evidence = [("qp_error", json!(failed)), ("unfinished", json!(unfinished))];
+    if failed > 0 {
+        let text = format!("{failed} QPs are in error: transport retry counter exceeded");
+        let remedy = "find out why packets are lost (see drops), then raise nic.transport.timeout";
+        let remedy = Some(remedy.to_owned());
+        return Some(finding("qp_error", Severity::Error, text, evidence, remedy));
+    }
+    if unfinished > 0 && report.outcome == OutcomeKind::Stalled {
+        let text = format!(
+            "{unfinished} flows can never finish: their last packets or ACKs were lost and no \
+             retransmission timer runs"
+        );
+        let remedy = Some("set nic.transport.timeout to 1 or more".to_owned());
+        return Some(finding("stalled", Severity::Error, text, evidence, remedy));
+    }
+    None
+}
+
+fn lossy_drops(report: &Report) -> Option<Finding> {
+    let reasons = ["ingress_lossy_limit", "egress_lossy_limit"];
+    let of = |port: &PortReport| {
+        reasons.iter().map(|reason| port.drops.get(*reason).unwrap_or(&0)).sum::<u64>()
+    };
+    let total: u64 = report.ports.iter().map(of).sum();
+    let (port, count) = worst(report, of)?;
+    let text = format!(
+        "{total} frames were dropped in lossy classes, {count} of them at {}: RoCE is retransmitted \
+         from the gap on ({} packets were sent again)",
+        port.port, report.totals.retransmitted_packets
+    );
+    let evidence = [("drops", json!(total)), ("port", json!(port.port))];
+    let remedy = "map the DSCP of RoCE to a PFC priority on NICs and switches \
+                  (nic.qos.dscp_to_priority, switch.qos.dscp_to_tc, pfc.priorities)";
+    Some(finding("lossy_drops", Severity::Warning, text, evidence, Some(remedy.to_owned())))
+}
+
+/// PFC acts where ECN should have acted before it.
+fn ecn_after_pfc(report: &Report, plan: &Plan) -> Option<Finding> {
+    let totals = &report.totals;
+    let dcqcn = plan.spec.nics.iter().flatten().any(|nic| {
+        matches!(nic.congestion, CongestionConfig::Dcqcn(_))
+    });
+    if totals.pfc_xoff_frames == 0 || totals.ecn_marked_packets > 0 || !dcqcn {
+        return None;
+    }
+    let configured = plan.spec.switch_ports.iter().flatten().any(|port| !port.ecn.is_empty());
+    let (port, pauses) = worst(report, |port| port.tx_pause_frames)?;
+    let deepest = report.ports.iter().map(|port| port.max_queue_bytes).max().unwrap_or(0);
+    let (why, remedy) = if configured {
+        let why = format!("no queue passed kmin; the deepest was {}", Bytes::new(deepest));
+        (why, format!("lower switch.ecn.N.kmin well below {}", Bytes::new(deepest)))
+    } else {
+        let remedy = "set kmin, kmax and pmax under [switch.ecn.3]".to_owned();
+        ("no queue has ECN thresholds".to_owned(), remedy)
+    };
+    let text = format!(
+        "ECN never marks before PFC: {} XOFF frames ({pauses} by {}), no packet marked; {why}",
+        totals.pfc_xoff_frames, port.port
+    );
+    let evidence = [
+        ("pfc_xoff_frames", json!(totals.pfc_xoff_frames)),
+        ("ecn_marked_packets", json!(0)),
+        ("max_queue_bytes", json!(deepest)),
+    ];
+    Some(finding("ecn_after_pfc", Severity::Warning, text, evidence, Some(remedy)))
+}
+
+/// A NIC that sends PFC because it drains too slowly.
+fn receiver_limited(report: &Report) -> Option<Finding> {
+    let is_nic = |port: &PortReport| port.port.contains("/nic");
+    let sent = |port: &PortReport| if is_nic(port) { port.tx_pause_frames } else { 0 };
+    let (port, pauses) = worst(report, sent)?;
+    let received = port.rx_bytes as f64 * 8.0 / report.simulated_time_s.max(1e-12);
+    let share = received / port.rate_bps as f64;
+    let text = format!(
+        "{} is the limit: it sent {pauses} XOFF frames because it drains slower than its link \
+         ({:.0} % of the link was received)",
+        port.port,
+        share * 100.0
+    );
+    let evidence = [
+        ("port", json!(port.port)),
+        ("tx_pause_frames", json!(pauses)),
+        ("rx_bps", json!(received)),
+    ];
+    let remedy = "look at PCIe width and speed, and at the memory that the NIC writes to \
+                  (nic.receive.rate)";
+    let remedy = Some(remedy.to_owned());
+    Some(finding("receiver_limited", Severity::Warning, text, evidence, remedy))
+}
+
+/// Equal-cost links that carry very different loads.
+fn ecmp_imbalance(report: &Report, plan: &Plan, outcome: &Outcome) -> Option<Finding> {
+    let wiring = &plan.wiring;
+    let mut worst: Option<(f64, usize, f64, usize)> = None;
+    for switch in wiring.topology.switches() {
+        for group in uplink_groups(plan, switch) {
+            let bytes: Vec<f64> = group.iter().map(|p| report.ports[*p].tx_bytes as f64).collect();
+            let mean = stats::mean(&bytes);
+            let (hottest, most) = group.iter().zip(&bytes).fold((0, 0.0), |best, (port, bytes)| {
+                if *bytes > best.1 { (*port, *bytes) } else { best }
+            });
+            let ratio = if mean > 0.0 { most / mean } else { 1.0 };
+            if worst.is_none_or(|(most_so_far, ..)| ratio > most_so_far) {
+                worst = Some((ratio, hottest, mean, group.len()));
+            }
+        }
+    }
+    let (ratio, hottest, mean, links) = worst?;
+    // a link matters only if it was busy
+    let port = &report.ports[hottest];
+    let wire = &wiring.wires[hottest];
+    let busy = port.tx_bytes as f64 * 8.0 / port.rate_bps as f64 / report.simulated_time_s;
+    if ratio < 1.3 || busy < 0.5 {
+        return None;
+    }
+    let on_it = flows_over(plan, hottest as u32);
+    let total = report.flows.len();
+    let names: Vec<String> = on_it.iter().take(4).map(|qp| qp.to_string()).collect();
+    let more = if on_it.len() > 4 { ", ..." } else { "" };
+    let _ = (outcome, wire);
+    let text = format!(
+        "ECMP is uneven: {} carries {:.1} times the mean of its {links} equal links ({} of {total} \
+         flows: {}{more})",
+        port.port,
+        ratio,
+        on_it.len(),
+        names.join(", ")
+    );
+    let evidence = [
+        ("port", json!(port.port)),
+        ("max_over_mean", json!(ratio)),
+        ("mean_tx_bytes", json!(mean)),
+        ("flows", json!(on_it)),
+    ];
+    let remedy = "give the hash more flows: more QPs per connection with different source ports";
+    let remedy = Some(remedy.to_owned());
+    Some(finding("ecmp_imbalance", Severity::Warning, text, evidence, remedy))
+}
+
+/// Sets of ports among which a switch chooses by hash.
+fn uplink_groups(plan: &Plan, switch: NodeId) -> Vec<Vec<usize>> {
+    let wiring = &plan.wiring;
+    let Some(first) = wiring.topology.ports_of(switch).next() else { return Vec::new() };
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let targets: std::collections::BTreeSet<u32> = wiring.qps.iter().map(|qp| qp.target).collect();
+    for target in targets {
+        let hops = wiring.routes.next_hops(switch, NodeId(target));
+        if hops.len() > 1 {
+            groups.push(hops.iter().map(|hop| first.index() + usize::from(*hop)).collect());
+        }
+    }
+    groups.sort();
+    groups.dedup();
+    groups
+}
+
+/// The flows whose data passes a port.
+fn flows_over(plan: &Plan, port: u32) -> Vec<usize> {
+    let topology = &plan.wiring.topology;
+    let ecmp = |node: u32| {
+        let config = plan.spec.switches[node as usize].as_ref()?;
+        let number = topology.node(NodeId(node)).number;
+        Some(models::load_balance::Ecmp::new(&config.ecmp, number))
+    };
+    let passes = |qp: &usize| models::report::path(&plan.wiring, ecmp, *qp).contains(&port);
+    (0..plan.wiring.qps.len()).filter(passes).collect()
+}
+
+/// Several flows end at one port that is busy all the time: no setting of the fabric helps.
+fn incast(report: &Report) -> Option<Finding> {
+    let mut by_target: BTreeMap<&str, Vec<&models::report::FlowReport>> = BTreeMap::new();
+    for flow in &report.flows {
+        by_target.entry(&flow.target).or_default().push(flow);
+    }
+    let (target, flows) = by_target.into_iter().max_by_key(|(_, flows)| flows.len())?;
+    let sources: std::collections::BTreeSet<&str> =
+        flows.iter().map(|flow| flow.source.as_str()).collect();
+    if sources.len() < 2 {
+        return None;
+    }
+    let into = report.ports.iter().find(|port| {
+        port.peer.strip_prefix(target).is_some_and(|rest| rest.starts_with('/'))
+    })?;
+    let first = flows.iter().map(|flow| flow.start_s).fold(f64::INFINITY, f64::min);
+    let last = flows.iter().map(|flow| flow.start_s + flow.fct_s.unwrap_or(f64::INFINITY));
+    let last = last.fold(0.0, f64::max).min(report.simulated_time_s);
+    let span = Delta::from_ps(((last - first).max(0.0) * 1e12) as u64);
+    let busy = into.tx_bytes as f64 * 8.0 / into.rate_bps as f64 / span.as_secs().max(1e-12);
+    if busy < 0.9 {
+        return None;
+    }
+    let text = format!(
+        "the receiver's link is the limit: {} senders share {} ({:.0} % busy for {span})",
+        sources.len(),
+        into.port,
+        busy.min(1.0) * 100.0
+    );
+    let evidence = [
+        ("port", json!(into.port)),
+        ("senders", json!(sources.len())),
+        ("utilisation", json!(busy.min(1.0))),
+    ];
+    Some(finding("receiver_link_full", Severity::Info, text, evidence, None))
+}

@@ -1,0 +1,80 @@
+//! Built-in scenarios and presets, compiled in: they work from any folder.
+
+/// A file of the library.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// The name by which it is asked for.
+    pub name: &'static str,
+    /// What it is.
+    pub kind: Kind,
+    /// Its text.
+    pub text: &'static str,
+}
+
+/// What a file of the library is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A scenario, for `run` and `check`.
+    Scenario,
+    /// For `preset` at the top of a scenario.
+    ScenarioPreset,
+    /// For `switch.preset`.
+    SwitchPreset,
+    /// For `nic.preset`.
+    NicPreset,
+    /// For `nic.congestion.preset`.
+    CongestionPreset,
+}
+
+impl Kind {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Scenario => "scenario",
+            Kind::ScenarioPreset => "preset",
+            Kind::SwitchPreset => "switch.preset",
+            Kind::NicPreset => "nic.preset",
+            Kind::CongestionPreset => "nic.congestion.preset",
+        }
+    }
+}
+
+macro_rules! library {
+    ($($kind:ident $folder:literal: $($name:literal),+;)+) => {
+        /// Everything in the library.
+        pub const LIBRARY: &[Entry] = &[$($(Entry {
+            name: $name,
+            kind: Kind::$kind,
+            text: include_str!(concat!("../", $folder, "/", $name, ".toml")),
+        }),+),+];
+    };
+}
+
+library! {
+    Scenario "library": "incast", "incast-pfc-only", "permutation-fat-tree", "dcqcn-2-to-1",
+        "dumbbell-victim";
+    // ScenarioPreset "presets/scenario": "hpcc-ns3";
+    SwitchPreset "presets/switch": "generic", "generic-32mb";
+    NicPreset "presets/nic": "generic", "connectx-6-dx";
+    CongestionPreset "presets/congestion": "dcqcn-paper", "mlx5-default", "hpcc-ns3";
+}
+
+/// The entry of this kind and name.
+pub fn find(kind: Kind, name: &str) -> Option<&'static Entry> {
+    LIBRARY.iter().find(|entry| entry.kind == kind && entry.name == name)
+}
+
+/// The names of all entries of this kind.
+pub fn names(kind: Kind) -> Vec<&'static str> {
+    LIBRARY.iter().filter(|entry| entry.kind == kind).map(|entry| entry.name).collect()
+}
+
+impl Entry {
+    /// Its title: the text of `title =`, or the first comment line.
+    pub fn title(&self) -> &'static str {
+        let mut lines = self.text.lines();
+        let title = |line: &'static str| line.strip_prefix("title = \"")?.strip_suffix('"');
+        let comment = self.text.lines().find_map(|line| line.strip_prefix("# "));
+        lines.find_map(title).or(comment).unwrap_or("")
+    }
+}

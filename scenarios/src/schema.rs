@@ -1,0 +1,117 @@
+//! The keys of a scenario. Each section is the configuration struct of the model that it is for.
+
+use std::collections::BTreeMap;
+
+use models::fabric::{MeasureConfig, SampleConfig, StopConfig};
+use models::nic::NicConfig;
+use models::switch::SwitchConfig;
+use models::topology::TopologyConfig;
+use models::traffic::TrafficConfig;
+use models::wire::WireConfig;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use sim_core::Rate;
+
+use crate::expect::Expected;
+
+/// A scenario with its presets expanded.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// What it shows, in a line.
+    #[serde(default)]
+    pub title: String,
+    /// What it shows, at length.
+    #[serde(default)]
+    pub description: String,
+    /// Seed of all random streams.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// Frame sizes and timing.
+    #[serde(default)]
+    pub wire: WireConfig,
+    /// Nodes and links.
+    pub topology: TopologyConfig,
+    /// All switches.
+    #[serde(default)]
+    pub switch: SwitchConfig,
+    /// The NICs of all hosts.
+    #[serde(default)]
+    pub nic: NicConfig,
+    /// What is sent.
+    #[serde(default)]
+    pub traffic: Vec<TrafficConfig>,
+    /// Devices that differ.
+    #[serde(default, rename = "override")]
+    pub overrides: Vec<Override>,
+    /// When the run ends.
+    #[serde(default)]
+    pub stop: StopConfig,
+    /// The time over which goodput and mean queues are taken.
+    #[serde(default)]
+    pub measure: MeasureConfig,
+    /// Time series.
+    #[serde(default)]
+    pub sample: SampleConfig,
+    /// What must hold after the run.
+    #[serde(default)]
+    pub expect: BTreeMap<String, Expected>,
+}
+
+/// `[[override]]`: settings of some devices.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Override {
+    /// Names of the nodes; all if absent.
+    #[serde(default)]
+    pub nodes: Vec<String>,
+    /// Names of switch ports, such as `leaf0:3`; all if absent.
+    #[serde(default)]
+    pub ports: Vec<String>,
+    /// Only switch ports of this link rate.
+    pub rate: Option<Rate>,
+    /// Keys from `switch` or `nic` on, and their values.
+    pub set: BTreeMap<String, Anything>,
+}
+
+/// A value of any type; it is read when the override is applied.
+#[derive(Clone, Copy, Debug)]
+pub struct Anything;
+
+impl<'de> Deserialize<'de> for Anything {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        serde::de::IgnoredAny::deserialize(deserializer).map(|_| Anything)
+    }
+}
+
+impl JsonSchema for Anything {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Anything".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!(true)
+    }
+}
+
+fn one() -> u64 {
+    1
+}
+
+/// The JSON Schema of scenario files, for editors.
+pub fn json_schema() -> serde_json::Value {
+    let mut schema = serde_json::to_value(schemars::schema_for!(Scenario)).unwrap_or_default();
+    let preset = serde_json::json!({
+        "type": "string",
+        "description": "name of a built-in preset; the keys here override it"
+    });
+    let mut add = |pointer: &str| {
+        if let Some(properties) = schema.pointer_mut(pointer).and_then(|p| p.as_object_mut()) {
+            properties.insert("preset".to_owned(), preset.clone());
+        }
+    };
+    add("/properties");
+    for definition in ["SwitchConfig", "NicConfig", "DcqcnConfig"] {
+        add(&format!("/$defs/{definition}/properties"));
+    }
+    schema
+}

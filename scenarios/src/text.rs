@@ -1,0 +1,265 @@
+//! What a person reads in the terminal.
+
+use std::fmt::Write;
+
+use models::report::{Finding, FlowReport, OutcomeKind, Report, Severity};
+use sim_core::{Bytes, Delta, Rate};
+
+use crate::check::Note;
+use crate::expect::Verdict;
+use crate::stats;
+
+/// Rows of cells, the first row a header; numbers are set flush right.
+pub fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|c| c.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
+            if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+        });
+        let line = cells.collect::<Vec<_>>().join("  ");
+        let _ = writeln!(text, "  {}", line.trim_end());
+    }
+    text
+}
+
+fn span(seconds: f64) -> String {
+    // four digits are enough to read
+    let ps = seconds * 1e12;
+    let digits = if ps > 0.0 { ps.log10().floor() as i32 } else { 0 };
+    let scale = 10f64.powi((digits - 3).max(0));
+    Delta::from_ps(((ps / scale).round() * scale) as u64).to_string()
+}
+
+fn rate(bps: f64) -> String {
+    let scale = 10f64.powi(((bps.max(1.0)).log10().floor() as i32 - 3).max(0));
+    Rate::from_bps(((bps / scale).round() * scale) as u64).to_string()
+}
+
+fn bytes(count: f64) -> String {
+    let scale = 10f64.powi(((count.max(1.0)).log10().floor() as i32 - 3).max(0));
+    Bytes::new(((count / scale).round() * scale) as u64).to_string()
+}
+
+fn outcome(kind: OutcomeKind) -> &'static str {
+    match kind {
+        OutcomeKind::Completed => "completed",
+        OutcomeKind::Deadlock => "DEADLOCK",
+        OutcomeKind::QpError => "QP ERROR",
+        OutcomeKind::TimeLimit => "TIME LIMIT",
+        OutcomeKind::Interrupted => "interrupted (partial result)",
+        OutcomeKind::Stalled => "STALLED",
+    }
+}
+
+/// The answer of a run: flows, fabric, diagnosis.
+pub fn summary(report: &Report) -> String {
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "{}\n{} after {} simulated, seed {}\n",
+        report.scenario,
+        outcome(report.outcome),
+        span(report.simulated_time_s),
+        report.seed
+    );
+    text.push_str(&flows(&report.flows));
+    text.push('\n');
+    text.push_str(&fabric(report));
+    text.push('\n');
+    text.push_str(&findings(&report.findings));
+    let performance = &report.performance;
+    let _ = writeln!(
+        text,
+        "{} events, {} packet-hops in {:.2} s of CPU ({:.2} M packet-hops/s), peak {}, \
+         fingerprint {}",
+        grouped(performance.events),
+        grouped(report.packet_hops),
+        performance.cpu_time_s,
+        performance.packet_hops_per_cpu_s / 1e6,
+        bytes(performance.peak_rss_bytes as f64),
+        report.fingerprint
+    );
+    text
+}
+
+/// 1234567 as `1 234 567`.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+const BINS: [(&str, f64); 5] = [
+    ("up to 10 KB", 10e3),
+    ("up to 100 KB", 100e3),
+    ("up to 1 MB", 1e6),
+    ("up to 10 MB", 10e6),
+    ("larger", f64::INFINITY),
+];
+
+fn flows(flows: &[FlowReport]) -> String {
+    let sized: Vec<&FlowReport> = flows.iter().filter(|flow| flow.bytes.is_some()).collect();
+    let mut text = String::new();
+    if !sized.is_empty() {
+        let header = ["flows", "count", "done", "FCT p50", "p95", "p99", "max", "slowdown p50", "p95", "p99"];
+        let mut rows = vec![header.map(String::from).to_vec()];
+        let mut lower = -1.0;
+        for (name, upper) in BINS {
+            let within = |flow: &&&FlowReport| {
+                let bytes = flow.bytes.unwrap_or(0) as f64;
+                bytes > lower && bytes <= upper
+            };
+            let bin: Vec<&FlowReport> = sized.iter().filter(within).copied().collect();
+            lower = upper;
+            if !bin.is_empty() {
+                rows.push(flow_row(name, &bin));
+            }
+        }
+        if rows.len() > 2 {
+            rows.push(flow_row("all", &sized));
+        }
+        text.push_str(&table(&rows));
+    }
+    let endless: Vec<&FlowReport> = flows.iter().filter(|flow| flow.bytes.is_none()).collect();
+    if !endless.is_empty() {
+        text.push_str(&goodput(&endless));
+    }
+    text
+}
+
+fn flow_row(name: &str, bin: &[&FlowReport]) -> Vec<String> {
+    let fct = stats::sorted(bin.iter().filter_map(|flow| flow.fct_s));
+    let slowdown = stats::sorted(bin.iter().filter_map(|flow| flow.slowdown));
+    let mut row = vec![name.to_owned(), bin.len().to_string(), fct.len().to_string()];
+    if fct.is_empty() {
+        row.extend(std::iter::repeat_n("-".to_owned(), 7));
+        return row;
+    }
+    row.extend([0.5, 0.95, 0.99, 1.0].map(|q| span(stats::quantile(&fct, q))));
+    row.extend([0.5, 0.95, 0.99].map(|q| format!("{:.2}", stats::quantile(&slowdown, q))));
+    row
+}
+
+fn goodput(flows: &[&FlowReport]) -> String {
+    let rates = stats::sorted(flows.iter().map(|flow| flow.goodput_bps));
+    let sum: f64 = rates.iter().sum();
+    let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
+    let jain = if squares > 0.0 { sum * sum / (rates.len() as f64 * squares) } else { 0.0 };
+    let header = ["unlimited flows", "goodput min", "mean", "max", "sum", "Jain"];
+    let row = vec![
+        flows.len().to_string(),
+        rate(stats::quantile(&rates, 0.0)),
+        rate(stats::mean(&rates)),
+        rate(stats::quantile(&rates, 1.0)),
+        rate(sum),
+        format!("{jain:.3}"),
+    ];
+    table(&[header.map(String::from).to_vec(), row])
+}
+
+fn fabric(report: &Report) -> String {
+    let totals = &report.totals;
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "  PFC   {} XOFF, {} XON frames; {} pauses, {} in all{}",
+        totals.pfc_xoff_frames,
+        totals.pfc_xon_frames,
+        totals.pause_episodes,
+        span(totals.paused_s),
+        match report.open_pauses.len() {
+            0 => String::new(),
+            open => format!("; {open} not ended ({})", report.open_pauses[0].port),
+        }
+    );
+    let packets = totals.data_packets.max(1) as f64;
+    let _ = writeln!(
+        text,
+        "  ECN   {} packets marked ({:.2} %); {} CNPs sent, {} notifications acted on",
+        totals.ecn_marked_packets,
+        totals.ecn_marked_packets as f64 / packets * 100.0,
+        totals.cnp_sent,
+        totals.cnp_handled
+    );
+    let drops: Vec<String> =
+        totals.drops.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+    let _ = writeln!(
+        text,
+        "  drops {}; {} lossless; {} NAKs, {} time-outs, {} packets sent again",
+        if drops.is_empty() { "none".to_owned() } else { drops.join(", ") },
+        totals.lossless_drops,
+        totals.nak_sent,
+        totals.timeouts,
+        totals.retransmitted_packets
+    );
+    if let Some(port) = report.ports.iter().max_by_key(|port| port.max_queue_bytes)
+        && port.max_queue_bytes > 0
+    {
+        let _ = writeln!(
+            text,
+            "  queue deepest at {}: {} at most, {} on average",
+            port.port,
+            bytes(port.max_queue_bytes as f64),
+            bytes(port.mean_queue_bytes)
+        );
+    }
+    text
+}
+
+/// The diagnosis.
+pub fn findings(findings: &[Finding]) -> String {
+    if findings.is_empty() {
+        return "  nothing to complain about\n\n".to_owned();
+    }
+    let mut text = String::new();
+    for finding in findings {
+        let _ = writeln!(text, "  {} {}", mark(finding.severity), finding.text);
+        if let Some(remedy) = &finding.remedy {
+            let _ = writeln!(text, "          -> {remedy}");
+        }
+    }
+    text.push('\n');
+    text
+}
+
+fn mark(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Error => "error:  ",
+        Severity::Warning => "warning:",
+        Severity::Info => "note:   ",
+    }
+}
+
+/// The notes of `check`, with the place of each key.
+pub fn notes(notes: &[Note], location: impl Fn(&str) -> Option<String>) -> String {
+    let mut text = String::new();
+    for note in notes {
+        let place = location(&note.key).map_or(String::new(), |place| format!("{place}: "));
+        let _ = writeln!(text, "  {} {place}{}: {}", mark(note.severity), note.key, note.text);
+    }
+    text
+}
+
+/// The verdicts of `[expect]`: failures in full, the rest counted.
+pub fn verdicts(verdicts: &[Verdict]) -> String {
+    let mut text = String::new();
+    for verdict in verdicts.iter().filter(|verdict| !verdict.passed) {
+        let _ = writeln!(text, "expectation failed: {}", verdict.text);
+    }
+    let passed = verdicts.iter().filter(|verdict| verdict.passed).count();
+    if !verdicts.is_empty() {
+        let _ = writeln!(text, "{passed} of {} expectations hold", verdicts.len());
+    }
+    text
+}

@@ -1,0 +1,85 @@
+//! `rocesim check`
+
+use std::process::ExitCode;
+
+use clap::Args;
+use models::fabric::Plan;
+use models::report::Severity;
+use scenarios::{check, resolve, simulate, text};
+use sim_core::Bytes;
+
+use super::{CommandResult, ScenarioArgs, UNFINISHED, print};
+
+#[derive(Args)]
+pub(super) struct CheckArgs {
+    #[command(flatten)]
+    scenario: ScenarioArgs,
+}
+
+impl CheckArgs {
+    pub(super) fn run(&self) -> CommandResult {
+        let loaded = resolve::load(&self.scenario.scenario, &self.scenario.options())?;
+        let plan = simulate::plan(&loaded, 1)?;
+        let topology = &plan.wiring.topology;
+        let estimate = simulate::estimate(&plan);
+        print(&format!(
+            "{}: {} hosts, {} switches, {} links, {} flows; about {:.1} M packet-hops\n\n",
+            loaded.name,
+            topology.hosts().count(),
+            topology.switches().count(),
+            topology.ports().len() / 2,
+            plan.wiring.qps.len(),
+            estimate.packet_hops / 1e6
+        ));
+        print(&text::table(&buffers(&plan)));
+        let notes = check::notes(&loaded, &plan);
+        let location = |key: &str| loaded.location(key);
+        print("\n");
+        print(&text::notes(&notes, location));
+        if notes.is_empty() {
+            print("  nothing to complain about\n");
+        }
+        let bad = notes.iter().any(|note| note.severity == Severity::Error);
+        Ok(if bad { ExitCode::from(UNFINISHED) } else { ExitCode::SUCCESS })
+    }
+}
+
+/// One row for each kind of switch port.
+fn buffers(plan: &Plan) -> Vec<Vec<String>> {
+    let header = ["ports", "count", "rate", "delay", "headroom", "XOFF of an idle switch", "shared pool"];
+    let mut rows = vec![header.map(String::from).to_vec()];
+    let mut counted: Vec<(Vec<String>, String, u32)> = Vec::new();
+    let topology = &plan.wiring.topology;
+    for (index, switch) in topology.switches().enumerate() {
+        let buffer = &plan.buffers[index];
+        for (slot, port) in topology.ports_of(switch).enumerate() {
+            let Some(config) = plan.spec.switch_ports[port.index()].as_deref() else { continue };
+            let info = topology.port(port);
+            let (slice, base) = buffer.places[slot];
+            let cell = config.buffer.cell.get();
+            let lossless = config.pfc.priorities.first().copied();
+            let limit = lossless.map(|priority| {
+                let group = base as usize + usize::from(priority);
+                u64::from(buffer.mmus[usize::from(slice)].ingress_limit(group)) * cell
+            });
+            let shown = |bytes: Option<u64>| bytes.map_or("-".into(), |b| Bytes::new(b).to_string());
+            let values = vec![
+                info.rate.to_string(),
+                info.delay.to_string(),
+                shown(lossless.map(|_| buffer.headroom[slot])),
+                shown(limit),
+                shown(Some(buffer.ingress_pool[usize::from(slice)])),
+            ];
+            match counted.iter_mut().find(|(known, ..)| *known == values) {
+                Some((.., count)) => *count += 1,
+                None => counted.push((values, topology.port_name(port), 1)),
+            }
+        }
+    }
+    for (values, first, count) in counted {
+        let mut row = vec![format!("{first} ..."), count.to_string()];
+        row.extend(values);
+        rows.push(row);
+    }
+    rows
+}

@@ -1,0 +1,36 @@
+//! `rocesim list`
+
+use std::process::ExitCode;
+
+use clap::Args;
+use scenarios::library::{LIBRARY, Kind};
+use scenarios::text;
+
+use super::{CommandResult, print};
+
+#[derive(Args)]
+pub(super) struct ListArgs {}
+
+impl ListArgs {
+    pub(super) fn run(&self) -> CommandResult {
+        print("scenarios (rocesim run NAME)\n");
+        print(&rows(|kind| kind == Kind::Scenario));
+        print("\npresets (key = \"NAME\" in a scenario)\n");
+        print(&rows(|kind| kind != Kind::Scenario));
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn rows(wanted: impl Fn(Kind) -> bool) -> String {
+    let entries = LIBRARY.iter().filter(|entry| wanted(entry.kind));
+    let width = entries.clone().map(|entry| entry.name.len()).max().unwrap_or(0);
+    let lines = entries.map(|entry| {
+        let key = match entry.kind {
+            Kind::Scenario => String::new(),
+            kind => format!("{:<23}", kind.name()),
+        };
+        format!("  {key}{:<width$}  {}\n", entry.name, entry.title())
+    });
+    let _ = text::table;
+    lines.collect()
+}

@@ -1,0 +1,93 @@
+//! The command line: one file a command.
+
+mod check;
+mod compare;
+mod import;
+mod list;
+mod progress;
+mod run;
+mod schema;
+mod show;
+
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use scenarios::resolve::{Complaint, LoadOptions};
+
+/// Exit code of a run that is unfinished, or of an expectation that failed.
+const UNFINISHED: u8 = 1;
+/// Exit code of bad input.
+const BAD_INPUT: u8 = 2;
+
+/// Simulate lossless RoCEv2 fabrics: switches with PFC and ECN, NICs with DCQCN.
+#[derive(Parser)]
+#[command(version, arg_required_else_help = true, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Simulate a scenario; print the answer; write a run directory
+    Run(run::RunArgs),
+    /// Say what is wrong with a scenario, without simulating
+    Check(check::CheckArgs),
+    /// List built-in scenarios and presets
+    List(list::ListArgs),
+    /// Print a built-in scenario or preset
+    Show(show::ShowArgs),
+    /// Print the JSON Schema of scenario files, for editors
+    Schema(schema::SchemaArgs),
+    /// Turn other tools' files into a scenario
+    Import(import::ImportArgs),
+    /// Compare a run with a reference
+    Compare(compare::CompareArgs),
+}
+
+/// What names a scenario and changes it.
+#[derive(Args)]
+struct ScenarioArgs {
+    /// A scenario file, or the name of a built-in one (see `rocesim list`)
+    scenario: String,
+    /// Set a key, such as switch.ecn.3.kmin=50KB; may be repeated
+    #[arg(long, value_name = "PATH=VALUE")]
+    set: Vec<String>,
+    /// Seed of all random streams, instead of the scenario's
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
+impl ScenarioArgs {
+    fn options(&self) -> LoadOptions {
+        LoadOptions { set: self.set.clone(), seed: self.seed }
+    }
+}
+
+impl Cli {
+    /// Runs the command; errors go to stderr, with exit code 2.
+    pub(crate) fn run(self) -> ExitCode {
+        let result = match self.command {
+            Command::Run(args) => args.run(),
+            Command::Check(args) => args.run(),
+            Command::List(args) => args.run(),
+            Command::Show(args) => args.run(),
+            Command::Schema(args) => args.run(),
+            Command::Import(args) => args.run(),
+            Command::Compare(args) => args.run(),
+        };
+        result.unwrap_or_else(|complaint| {
+            eprintln!("{complaint}");
+            ExitCode::from(BAD_INPUT)
+        })
+    }
+}
+
+/// What a command returns.
+type CommandResult = Result<ExitCode, Complaint>;
+
+/// Prints to stdout; a reader that has gone away is no error.
+fn print(text: &str) {
+    use std::io::Write;
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+}

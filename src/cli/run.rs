@@ -1,0 +1,176 @@
+//! `rocesim run`
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use models::report::{OutcomeKind, Report, series};
+use scenarios::resolve::{self, Complaint, Loaded};
+use scenarios::simulate::{self, Run, Verdict};
+use scenarios::{expect, output, seeds, text};
+
+use super::progress::Progress;
+use super::{CommandResult, ScenarioArgs, UNFINISHED, print};
+
+#[derive(Args)]
+pub(super) struct RunArgs {
+    #[command(flatten)]
+    scenario: ScenarioArgs,
+    /// Run this many seeds, from the scenario's own on; print means and confidence intervals
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    seeds: Option<u64>,
+    /// Run directory [default: runs/SCENARIO, or none with --json]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print the report as JSON, and nothing else
+    #[arg(long)]
+    json: bool,
+    /// Threads: shards of one run, or runs of --seeds at a time
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    threads: u16,
+    /// Give up after this much wall-clock time, such as 10min
+    #[arg(long, value_name = "TIME", value_parser = wall_time)]
+    max_wall: Option<Duration>,
+    /// Write plot.svg to the run directory (needs sample.interval)
+    #[arg(long)]
+    plot: bool,
+    /// Print no progress
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// `90s`, `10min`, `2h`.
+fn wall_time(text: &str) -> Result<Duration, String> {
+    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let unit = match &text[split..] {
+        "s" => 1.0,
+        "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err("a time such as 90s, 10min or 2h is expected".to_owned()),
+    };
+    let number: f64 = text[..split].trim().parse().map_err(|_| format!("{text:?} is no time"))?;
+    Duration::try_from_secs_f64(number * unit).map_err(|error| error.to_string())
+}
+
+/// Set by Ctrl-C.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+impl RunArgs {
+    pub(super) fn run(&self) -> CommandResult {
+        // a second Ctrl-C ends the program at once
+        let _ = ctrlc::set_handler(|| {
+            if INTERRUPTED.swap(true, Ordering::Relaxed) {
+                std::process::exit(130);
+            }
+        });
+        match self.seeds {
+            Some(count) => self.run_seeds(count),
+            None => self.run_once(),
+        }
+    }
+
+    fn run_once(&self) -> CommandResult {
+        let loaded = resolve::load(&self.scenario.scenario, &self.scenario.options())?;
+        if self.plot && loaded.scenario.sample.interval.is_none() {
+            let message = "error: --plot needs samples: add --set sample.interval=10us";
+            return Err(Complaint(message.to_owned()));
+        }
+        let target = self.target(&loaded);
+        if let Some(target) = &target {
+            output::check_target(target)?;
+        }
+        let plan = simulate::plan(&loaded, usize::from(self.threads))?;
+        let estimate = simulate::estimate(&plan);
+        let quiet = self.quiet || self.json;
+        let mut progress = Progress::new(&plan, &estimate, quiet);
+        let begin = Instant::now();
+        let run = simulate::run(&loaded, plan, |running| {
+            progress.show(running);
+            self.verdict(begin)
+        });
+        progress.finish();
+        let run = run?;
+        if let Some(target) = &target {
+            self.write(target, &loaded, &run)?;
+        }
+        let verdicts = expect::judge(&loaded.scenario.expect, &run.report);
+        if self.json {
+            print(&(serde_json::to_string_pretty(&run.report).unwrap_or_default() + "\n"));
+        } else {
+            print(&text::summary(&run.report));
+            print(&text::verdicts(&verdicts));
+            if let Some(target) = &target {
+                print(&format!("run directory: {}\n", target.display()));
+            }
+        }
+        let failed = verdicts.iter().any(|verdict| !verdict.passed);
+        if self.json && failed {
+            eprint!("{}", text::verdicts(&verdicts));
+        }
+        Ok(exit_code(&run.report, failed))
+    }
+
+    fn verdict(&self, begin: Instant) -> Verdict {
+        if INTERRUPTED.load(Ordering::Relaxed) {
+            Verdict::Interrupt
+        } else if self.max_wall.is_some_and(|limit| begin.elapsed() > limit) {
+            Verdict::TimeLimit
+        } else {
+            Verdict::GoOn
+        }
+    }
+
+    fn target(&self, loaded: &Loaded) -> Option<PathBuf> {
+        let default = || (!self.json).then(|| Path::new("runs").join(&loaded.name));
+        self.out.clone().or_else(default)
+    }
+
+    fn write(&self, target: &Path, loaded: &Loaded, run: &Run) -> Result<(), Complaint> {
+        let series = series(&run.outcome, &run.plan);
+        let mut extra = Vec::new();
+        if self.plot {
+            let svg = viz::run_svg(&run.report, &series);
+            let svg = svg.map_err(|error| Complaint(format!("error: {error}")))?;
+            extra.push(("plot.svg".to_owned(), svg));
+        }
+        output::write_run(target, loaded, &run.report, &series, &extra)
+    }
+
+    fn run_seeds(&self, count: u64) -> CommandResult {
+        let begin = Instant::now();
+        let options = self.scenario.options();
+        let threads = usize::from(self.threads);
+        let name = &self.scenario.scenario;
+        let reports = seeds::run(name, &options, count, threads, || self.verdict(begin))?;
+        let metrics = seeds::metrics(&reports);
+        let value = serde_json::json!({ "seeds": reports, "summary": metrics });
+        let json = serde_json::to_string_pretty(&value).unwrap_or_default() + "\n";
+        if let Some(target) = &self.out {
+            std::fs::create_dir_all(target)
+                .map_err(|error| Complaint(format!("error: {}: {error}", target.display())))?;
+            output::write_file(&target.join("seeds.json"), &json)?;
+        }
+        if self.json {
+            print(&json);
+        } else {
+            let title = reports.first().map_or("", |report| report.scenario.as_str());
+            print(&format!("{title}\n{count} seeds\n\n{}", seeds::table(&metrics)));
+        }
+        let loaded = resolve::load(name, &options)?;
+        let failed = |report: &Report| {
+            expect::judge(&loaded.scenario.expect, report).iter().any(|verdict| !verdict.passed)
+        };
+        let codes = reports.iter().map(|report| exit_code(report, failed(report)));
+        Ok(codes.into_iter().find(|code| *code != ExitCode::SUCCESS).unwrap_or(ExitCode::SUCCESS))
+    }
+}
+
+fn exit_code(report: &Report, expectation_failed: bool) -> ExitCode {
+    match report.outcome {
+        OutcomeKind::Interrupted => ExitCode::from(130),
+        OutcomeKind::Completed if !expectation_failed => ExitCode::SUCCESS,
+        _ => ExitCode::from(UNFINISHED),
+    }
+}

@@ -1,0 +1,192 @@
+//! Plots of made-up runs.
+
+use models::report::{FlowSeries, PortSeries, Report, Series};
+use serde_json::{Value, json};
+use viz::{PlotError, run_svg, write_run_svg};
+
+fn port(name: &str, peer: &str, paused_s: f64, max_queue_bytes: u64) -> Value {
+    json!({
+        "node": name.split([':', '/']).next(), "port": name, "peer": peer,
+        "rate_bps": 100_000_000_000_u64, "tx_bytes": 0, "rx_bytes": 0, "tx_packets": 0,
+        "ecn_marked_packets": 0, "rx_pause_frames": 0, "tx_pause_frames": 0, "pause_episodes": 0,
+        "paused_s": paused_s, "max_queue_bytes": max_queue_bytes, "mean_queue_bytes": 0.0,
+        "drops": {}, "priorities": []
+    })
+}
+
+fn flow(id: usize) -> Value {
+    json!({
+        "id": id, "source": format!("host{id}"), "target": "host99", "source_port": 10000,
+        "priority": 3, "bytes": 1_000_000, "start_s": 0.0, "fct_s": null, "acked_s": null,
+        "ideal_fct_s": null, "slowdown": null, "delivered_bytes": 1_000_000 - id,
+        "measured_bytes": 0, "goodput_bps": 0.0, "status": "completed", "retransmitted_bytes": 0
+    })
+}
+
+fn report(ports: Vec<Value>, flows: usize, paused_s: f64) -> Report {
+    let totals = json!({
+        "data_packets": 0, "ecn_marked_packets": 0, "pfc_xoff_frames": 0, "pfc_xon_frames": 0,
+        "pause_episodes": 0, "paused_s": paused_s, "cnp_sent": 0, "cnp_handled": 0, "nak_sent": 0,
+        "retransmitted_packets": 0, "timeouts": 0, "drops": {}, "lossless_drops": 0
+    });
+    let report = json!({
+        "schema": 1, "rocesim": "0.1.0", "scenario": "12-to-1 <incast> & pauses", "seed": 7,
+        "outcome": "completed", "simulated_time_s": 0.0012345, "fingerprint": "",
+        "performance": {
+            "wall_time_s": 0.0, "cpu_time_s": 0.0, "events": 0, "packet_hops": 0,
+            "packet_hops_per_cpu_s": 0.0, "peak_rss_bytes": 0, "threads": 1
+        },
+        "packet_hops": 0, "flows": (0..flows).map(flow).collect::<Vec<_>>(), "ports": ports,
+        "nics": [], "totals": totals, "open_pauses": [], "deadlocks": [], "findings": []
+    });
+    serde_json::from_value(report).expect("a report")
+}
+
+/// An incast of `flows` flows over `samples` samples.
+fn incast(flows: usize, samples: usize) -> (Report, Series) {
+    let x = |i: usize| i as f64 / samples as f64;
+    let column = |value: &dyn Fn(f64) -> f64| (0..samples).map(|i| value(x(i))).collect();
+    let names: Vec<String> = (0..6).map(|i| format!("sw0:{i}")).collect();
+    let mut ports: Vec<PortSeries> = Vec::new();
+    for (slot, name) in names.iter().enumerate() {
+        let depth = |x: f64| (1.0 - x) * 700e3 / (slot + 1) as f64 * (1.0 + (x * 60.0).sin() / 4.0);
+        let queue: Vec<f64> = column(&depth);
+        ports.push(PortSeries {
+            port: name.clone(),
+            rate_bps: 100_000_000_000,
+            queue_bytes: queue.iter().map(|bytes| *bytes as u64).collect(),
+            tx_bps: column(&|_| 100e9),
+            paused_share: column(&|_| 0.0),
+        });
+    }
+    for host in 0..3 {
+        ports.push(PortSeries {
+            port: format!("host{host}/nic0"),
+            paused_share: column(&|x| ((x * 9.0 + host as f64).sin() * 0.7).max(0.0)),
+            queue_bytes: vec![7_000_000; samples],
+            ..PortSeries::default()
+        });
+    }
+    let flow = |id: usize| FlowSeries {
+        id: id as u32,
+        source: format!("host{id}"),
+        target: "host99".to_owned(),
+        goodput_bps: column(&|x| (8.0 + id as f64 / 3.0 + (x * 20.0 + id as f64).sin()) * 1e9),
+        ..FlowSeries::default()
+    };
+    let series = Series {
+        time_s: (0..samples).map(|i| x(i) * 1.2e-3).collect(),
+        ports,
+        flows: (0..flows).map(flow).collect(),
+    };
+    let named = |series: &PortSeries| match series.port.strip_suffix("/nic0") {
+        Some(_) => port(&series.port, "sw0:1", 0.4e-3, 0),
+        None => port(&series.port, "a-host-with-a-very-long-name/nic0", 0.0, 910_000),
+    };
+    (report(series.ports.iter().map(named).collect(), flows, 1.2e-3), series)
+}
+
+/// Every tag is closed in its order, and no coordinate is NaN or infinite.
+fn assert_sound(svg: &str) {
+    assert!(!svg.contains("NaN") && !svg.contains("inf,") && !svg.contains("=\"inf"), "{svg}");
+    let mut open: Vec<&str> = Vec::new();
+    for tag in svg.split('<').skip(1) {
+        let (tag, text) = tag.split_once('>').expect("a tag ends");
+        assert!(!text.contains('>'), "not escaped: {text}");
+        let name = tag.split([' ', '/']).find(|part| !part.is_empty()).expect("a tag has a name");
+        match (tag.starts_with('/'), tag.ends_with('/')) {
+            (true, _) => assert_eq!(open.pop(), Some(name)),
+            (false, false) => open.push(name),
+            (false, true) => {}
+        }
+    }
+    assert!(open.is_empty(), "{open:?} not closed");
+}
+
+#[test]
+fn three_panels_with_titles_units_and_legends() {
+    let (report, series) = incast(12, 300);
+    let svg = run_svg(&report, &series).unwrap();
+    assert_sound(&svg);
+    for text in [
+        "12-to-1 &lt;incast&gt; &amp; pauses",
+        "completed · 1.23 ms simulated · seed 7 · 300 samples",
+        "Queue depth of the busiest switch ports",
+        "Queue depth (KB)",
+        "Share of time paused (PFC), most paused ports",
+        "Time paused (%)",
+        "at most 910 KB",
+        "host2/nic0 → sw0",
+        "400 us in all",
+        "Goodput of the largest 8 flows",
+        "Goodput (Gb/s)",
+        "7: host7 → host99",
+        "sum of all 12 flows",
+        "Time (ms)",
+    ] {
+        assert!(svg.contains(text), "{text} is missing");
+    }
+    // the fifth and sixth port, the ninth flow
+    for text in ["sw0:4", "sw0:5", "8: host8"] {
+        assert!(!svg.contains(text), "{text} is there");
+    }
+}
+
+#[test]
+fn long_runs_are_thinned_out() {
+    let (report, series) = incast(2, 200_000);
+    let svg = run_svg(&report, &series).unwrap();
+    assert_sound(&svg);
+    assert!(svg.len() < 300_000, "{} bytes", svg.len());
+}
+
+#[test]
+fn no_samples_is_an_error_that_names_the_key() {
+    let error = run_svg(&report(vec![], 0, 0.0), &Series::default()).unwrap_err();
+    assert!(matches!(error, PlotError::NoSamples));
+    assert!(error.to_string().contains("sample.interval"), "{error}");
+}
+
+#[test]
+fn degenerate_series_do_not_panic() {
+    for samples in [1, 2, 3] {
+        let (report, series) = incast(3, samples);
+        assert_sound(&run_svg(&report, &series).unwrap());
+    }
+    // nothing but times
+    let empty = Series { time_s: vec![0.0, 1.0], ..Series::default() };
+    let svg = run_svg(&report(vec![], 0, 0.0), &empty).unwrap();
+    assert_sound(&svg);
+    for note in ["no switch port was sampled", "no pauses", "no flow was sampled"] {
+        assert!(svg.contains(note), "{note} is missing");
+    }
+    // all zero, not numbers, columns of different lengths, one instant
+    let flat = |value: f64, queue: u64| Series {
+        time_s: vec![2.0; 3],
+        ports: vec![PortSeries {
+            port: "sw0:0".to_owned(),
+            queue_bytes: vec![queue; 2],
+            paused_share: vec![value; 5],
+            ..PortSeries::default()
+        }],
+        flows: vec![FlowSeries { goodput_bps: vec![value; 3], ..FlowSeries::default() }; 9],
+    };
+    for value in [0.0, f64::NAN, f64::INFINITY, 1e300, -1.0] {
+        for queue in [0, u64::MAX] {
+            let report = report(vec![port("sw0:0", "", value.min(1.0), 0)], 0, 0.0);
+            assert_sound(&run_svg(&report, &flat(value, queue)).unwrap());
+        }
+    }
+}
+
+#[test]
+fn a_file_is_written_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let (report, series) = incast(3, 10);
+    let path = folder.path().join("run.svg");
+    write_run_svg(&path, &report, &series).unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), run_svg(&report, &series).unwrap());
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "a temporary file is left");
+    let error = write_run_svg(&folder.path().join("no/run.svg"), &report, &series).unwrap_err();
+    assert!(error.to_string().contains("run.svg"), "{error}");
+}
