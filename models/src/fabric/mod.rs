@@ -139,6 +139,11 @@ impl<P: Probe> Model for Fabric<P> {
 }
 
 impl<P: Probe> Fabric<P> {
+    /// Frames that have left a port.
+    pub fn packet_hops(&self) -> u64 {
+        self.tally.packet_hops
+    }
+
     /// The frame at the head of a port's pipe has arrived.
     #[inline]
     fn deliver(&mut self, port: u32, agenda: &mut Queue) {

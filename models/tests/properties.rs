@@ -1,0 +1,186 @@
+//! What must hold in every fabric.
+
+mod common;
+
+use common::{link, run, spec};
+use models::congestion::{CongestionConfig, DcqcnConfig};
+use models::nic::{NicConfig, ReceiveConfig};
+use models::report::{OutcomeKind, Report};
+use models::size::Size;
+use models::switch::{Headroom, MarkAt, SwitchConfig, WredConfig};
+use models::topology::{
+    DumbbellConfig, FatTreeConfig, LeafSpineConfig, StarConfig, TopologyConfig,
+};
+use models::traffic::{FlowConfig, FlowSize, FlowsConfig, HostRef, TrafficConfig};
+use proptest::prelude::*;
+use sim_core::{Bytes, Delta, Rate};
+
+/// Shapes with 6 to 16 hosts whose routes go up and then down, so that none can deadlock.
+fn shape(kind: u8, gbps: u64, ns: u64) -> TopologyConfig {
+    let link = link(gbps, ns);
+    match kind {
+        0 => TopologyConfig::Star(StarConfig { hosts: 6, link }),
+        1 => TopologyConfig::Dumbbell(DumbbellConfig {
+            left: 5,
+            right: 2,
+            link,
+            trunk: None,
+            trunks: 2,
+        }),
+        2 => TopologyConfig::LeafSpine(LeafSpineConfig {
+            leaves: 3,
+            spines: 2,
+            hosts_per_leaf: 3,
+            link,
+            uplink: None,
+            uplinks_per_spine: 1,
+        }),
+        _ => TopologyConfig::FatTree(FatTreeConfig { k: 4, link, uplink: None }),
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    kind: u8,
+    gbps: u64,
+    delay_ns: u64,
+    cell: u64,
+    mtu: u16,
+    response_ns: u64,
+    latency_ns: u64,
+    dcqcn: bool,
+    slow_receiver: bool,
+    loss: bool,
+    flows: Vec<(u32, u32, u64, u64)>,
+    seed: u64,
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    let flow = (0u32..6, 0u32..6, prop_oneof![1u64..400, 1u64..300_000], 0u64..20_000);
+    let device = (0u64..800, 0u64..700, any::<[bool; 2]>(), prop::bool::weighted(0.2));
+    let sizes = (prop_oneof![Just(1u64), Just(208), Just(254)], 300u16..5000);
+    (
+        0u8..4,
+        prop_oneof![Just(10u64), Just(100), Just(400)],
+        0u64..3000,
+        sizes,
+        device,
+        prop::collection::vec(flow, 1..60),
+        any::<u64>(),
+    )
+        .prop_map(|(kind, gbps, delay_ns, (cell, mtu), device, flows, seed)| {
+            let (response_ns, latency_ns, [dcqcn, slow_receiver], loss) = device;
+            Case {
+                kind,
+                gbps,
+                delay_ns,
+                cell,
+                mtu,
+                response_ns,
+                latency_ns,
+                dcqcn,
+                slow_receiver,
+                loss,
+                flows,
+                seed,
+            }
+        })
+}
+
+fn simulate(case: &Case, headroom: Headroom, shards: usize) -> Report {
+    let mut switch = SwitchConfig { latency: Delta::from_ns(case.latency_ns), ..Default::default() };
+    switch.buffer.cell = Bytes::new(case.cell);
+    switch.buffer.lossless.dynamic_th = Some(-6);
+    switch.buffer.lossless.xon_offset = Size::bytes(2 * u64::from(case.mtu));
+    switch.pfc.headroom = headroom;
+    switch.pfc.response_time = Delta::from_ns(case.response_ns);
+    let mut nic = NicConfig { mtu: case.mtu, ..NicConfig::default() };
+    nic.latency = Delta::from_ns(case.latency_ns / 2);
+    nic.pfc.response_time = Delta::from_ns(case.response_ns / 3);
+    nic.transport.ack_every = 4;
+    nic.transport.timeout = 8;
+    if case.dcqcn {
+        let (kmin, kmax) = (Size::bytes(20_000), Size::bytes(80_000));
+        let wred = WredConfig { kmin, kmax, pmax: 0.3, mark_at: MarkAt::Dequeue };
+        switch.ecn.insert(3, wred);
+        nic.congestion = CongestionConfig::Dcqcn(DcqcnConfig::default());
+    }
+    if case.slow_receiver {
+        nic.receive = Some(ReceiveConfig {
+            rate: Rate::from_mbps(case.gbps * 600),
+            buffer: Bytes::new(4 << 20),
+            xoff: Bytes::new(100_000),
+            xon: Bytes::new(50_000),
+        });
+    }
+    // headrooms of 100 to 500 KB a port leave a pool whose 64th part is passed quickly
+    switch.buffer.size = Bytes::new(16 << 20);
+    let flows = case.flows.iter().filter(|(source, target, ..)| source != target);
+    let flows: Vec<FlowConfig> = flows
+        .map(|(source, target, bytes, start)| FlowConfig {
+            source: HostRef::Number(*source),
+            target: HostRef::Number(*target),
+            bytes: FlowSize::Bytes(Bytes::new(*bytes)),
+            start: Delta::from_ns(*start),
+            dscp: None,
+            source_port: None,
+            destination_port: None,
+        })
+        .collect();
+    let mut topology = shape(case.kind, case.gbps, case.delay_ns.max(u64::from(shards > 1)));
+    if case.loss {
+        let links = match &mut topology {
+            TopologyConfig::Star(star) => &mut star.link,
+            TopologyConfig::Dumbbell(dumbbell) => &mut dumbbell.link,
+            TopologyConfig::LeafSpine(clos) => &mut clos.link,
+            TopologyConfig::FatTree(tree) => &mut tree.link,
+            _ => unreachable!(),
+        };
+        links.loss = 0.002;
+    }
+    let traffic = match flows.is_empty() {
+        true => vec![],
+        false => vec![TrafficConfig::Flows(FlowsConfig {
+            name: String::new(),
+            flows,
+            file: None,
+            dscp: None,
+        })],
+    };
+    run(spec(topology, switch, nic, &traffic, case.seed), shards).1
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    /// Conservation is checked in `run`.
+    #[test]
+    fn auto_headroom_loses_nothing_and_every_pause_ends(case in case()) {
+        let report = simulate(&case, Headroom::Auto, 1);
+        prop_assert_eq!(report.totals.lossless_drops, 0);
+        prop_assert_eq!(report.outcome, OutcomeKind::Completed);
+        prop_assert!(report.open_pauses.is_empty());
+        if !case.loss {
+            prop_assert_eq!(report.totals.retransmitted_packets, 0);
+            let (xoff, xon) = (report.totals.pfc_xoff_frames, report.totals.pfc_xon_frames);
+            prop_assert!(xoff >= xon && report.totals.pause_episodes <= xoff);
+        }
+    }
+
+    /// Too little headroom: frames are lost, and go-back-N brings every byte all the same.
+    #[test]
+    fn lost_frames_are_sent_again(case in case()) {
+        let report = simulate(&case, Headroom::Size(Size::bytes(100)), 1);
+        prop_assert_eq!(report.outcome, OutcomeKind::Completed);
+        let drops: u64 = report.totals.drops.values().sum();
+        prop_assert!(drops > 0 || report.totals.retransmitted_packets == 0);
+    }
+
+    #[test]
+    fn shards_do_not_change_the_result(case in case()) {
+        let alone = simulate(&Case { delay_ns: case.delay_ns.max(1), ..case.clone() }, Headroom::Auto, 1);
+        for shards in 2..4 {
+            prop_assert_eq!(&simulate(&case, Headroom::Auto, shards), &alone);
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Importing: what other tools have written, turned into scenarios.
+//!
+//! - `ns3`: a folder of the ns-3 RDMA simulators (HPCC, and what came of it)
+
+mod ns3;
+
+use std::fmt;
+
+pub use ns3::ns3;
+
+/// A scenario that was made from the files of another tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Imported {
+    /// The scenario.
+    pub toml: String,
+    /// Files that it names, to be put beside it: name and content.
+    pub files: Vec<(String, String)>,
+    /// What differs from the other tool, or was left out.
+    pub warnings: Vec<String>,
+}
+
+/// Why files could not be imported; shown as `folder/flow.txt:7: what is wrong; what is expected`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImportError {
+    /// The file, with its folder.
+    pub file: String,
+    /// The line, counted from 1, unless the error is about the file as a whole.
+    pub line: Option<usize>,
+    /// What is wrong and what is expected.
+    pub message: String,
+}
+
+impl fmt::Display for ImportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{}:{line}: {}", self.file, self.message),
+            None => write!(f, "{}: {}", self.file, self.message),
+        }
+    }
+}
+
+impl std::error::Error for ImportError {}

@@ -1,0 +1,374 @@
+//! `config.txt`: keys and values of HPCC's driver program `third.cc`. What the file leaves out has
+//! the value that the program has then.
+
+use std::collections::BTreeMap;
+
+use sim_core::{Bytes, Delta, Rate};
+
+use super::text::{Decimal, Line, TextFile, counted, quoted};
+use crate::import::ImportError;
+use crate::load::near_miss;
+
+/// What the file says.
+pub(super) struct Config<'t> {
+    file: &'t TextFile,
+    /// Each key with the line that holds it; of two, the last.
+    lines: BTreeMap<&'t str, Line<'t>>,
+}
+
+/// Keys whose values are read.
+const KEYS: [&str; 30] = [
+    "ACK_HIGH_PRIO",
+    "ALPHA_RESUME_INTERVAL",
+    "BUFFER_SIZE",
+    "CC_MODE",
+    "CLAMP_TARGET_RATE",
+    "ECMPDUMP",
+    "ENABLE_QCN",
+    "ERROR_RATE_PER_LINK",
+    "EWMA_GAIN",
+    "FAST_RECOVERY_TIMES",
+    "FLOW_FILE",
+    "GLOBAL_T",
+    "HAS_WIN",
+    "KMAX_MAP",
+    "KMIN_MAP",
+    "L2_ACK_INTERVAL",
+    "L2_BACK_TO_ZERO",
+    "LINK_DOWN",
+    "MIN_RATE",
+    "NIC_TOTAL_PAUSE_TIME",
+    "PACKET_PAYLOAD_SIZE",
+    "PMAX_MAP",
+    "RATE_AI",
+    "RATE_DECREASE_INTERVAL",
+    "RATE_HAI",
+    "RNG_RUN",
+    "RP_TIMER",
+    "SIMULATOR_STOP_TIME",
+    "TOPOLOGY_FILE",
+    "VAR_WIN",
+];
+
+/// Keys without effect on the network: output, settings of other congestion controls, and what
+/// the program reads but does not use. So are `TRACE_*`, `QLEN_MON_*`, `PINT_*` and `*_FILE`.
+const IGNORED: [&str; 18] = [
+    "DATA_RATE",
+    "DCTCP_RATE_AI",
+    "ENABLE_TRACE",
+    "FAST_REACT",
+    "INT_MULTI",
+    "L2_CHUNK_SIZE",
+    "LINK_DELAY",
+    "MI_THRESH",
+    "MON_END",
+    "MON_START",
+    "MULTI_RATE",
+    "PAUSE_TIME",
+    "QSER",
+    "RATESER",
+    "RATE_BOUND",
+    "SAMPLE_FEEDBACK",
+    "USE_DYNAMIC_PFC_THRESHOLD",
+    "U_TARGET",
+];
+
+fn is_ignored(key: &str) -> bool {
+    let prefixes = ["TRACE_", "QLEN_MON_", "PINT_"];
+    IGNORED.contains(&key)
+        || prefixes.iter().any(|prefix| key.starts_with(prefix))
+        || key.ends_with("_FILE")
+}
+
+/// What the keys mean.
+pub(super) struct Settings {
+    pub(super) mtu: u16,
+    /// The end of the run, in picoseconds of ns-3's clock.
+    pub(super) stop: u64,
+    pub(super) buffer_mib: u32,
+    pub(super) control_waits: bool,
+    /// Flows have a window; it may follow the rate.
+    pub(super) window: Option<bool>,
+    /// Absent if switches mark nothing.
+    pub(super) dcqcn: Option<Dcqcn>,
+    pub(super) seed: u32,
+}
+
+/// Settings of DCQCN.
+pub(super) struct Dcqcn {
+    pub(super) alpha_period: Delta,
+    pub(super) decrease_period: Delta,
+    pub(super) increase_period: Delta,
+    pub(super) clamp: bool,
+    /// The weight of the old alpha.
+    pub(super) keep: f64,
+    pub(super) recoveries: u32,
+    pub(super) additive: Rate,
+    pub(super) hyper: Rate,
+    pub(super) min: Rate,
+}
+
+/// Marking of the ports of one rate; sizes are whole KB.
+pub(super) struct Marking {
+    pub(super) kmin: Bytes,
+    pub(super) kmax: Bytes,
+    pub(super) pmax: f64,
+}
+
+impl<'t> Config<'t> {
+    /// Reads the file; a key that is not understood is refused.
+    pub(super) fn read(
+        file: &'t TextFile,
+        warnings: &mut Vec<String>,
+    ) -> Result<Self, ImportError> {
+        let mut lines = BTreeMap::new();
+        for line in file.lines() {
+            let key = line.words[0];
+            let is_read = KEYS.contains(&key);
+            if !is_read && !is_ignored(key) {
+                return Err(unknown(&line, key));
+            }
+            if is_read && line.words.len() < 2 {
+                return Err(line.error(format!("{key} has no value; one is expected")));
+            }
+            if lines.insert(key, line).is_some() && is_read {
+                warnings.push(format!("config.txt: of two lines {key}, the last holds"));
+            }
+        }
+        Ok(Config { file, lines })
+    }
+
+    /// The file name in the path that a key gives.
+    pub(super) fn file_name(&self, key: &str) -> Option<&'t str> {
+        let path = *self.lines.get(key)?.words.get(1)?;
+        path.rsplit(['/', '\\']).next().filter(|name| !name.is_empty())
+    }
+
+    /// The line of a key and its only value, if the key is there.
+    fn value(&self, key: &str) -> Result<Option<(&Line<'t>, &'t str)>, ImportError> {
+        let Some(line) = self.lines.get(key) else { return Ok(None) };
+        match line.words.as_slice() {
+            [_, value] => Ok(Some((line, value))),
+            words => {
+                let count = counted(words.len() - 1, "value");
+                Err(line.error(format!("{key} has {count}; 1 is expected")))
+            }
+        }
+    }
+
+    fn whole(&self, key: &str, default: u32) -> Result<u32, ImportError> {
+        let value = self.value(key)?;
+        value.map_or(Ok(default), |(line, word)| line.number(key, word))
+    }
+
+    fn flag(&self, key: &str, default: bool) -> Result<bool, ImportError> {
+        Ok(self.whole(key, default.into())? != 0)
+    }
+
+    /// Refuses all values but those in `known`.
+    fn only(&self, key: &str, known: &[u32], why: &str) -> Result<(), ImportError> {
+        let Some((line, word)) = self.value(key)? else { return Ok(()) };
+        let value: u32 = line.number(key, word)?;
+        match known.contains(&value) {
+            true => Ok(()),
+            false => {
+                let message =
+                    format!("{key} {value} is not understood ({why}); {} is expected", known[0]);
+                Err(line.error(message))
+            }
+        }
+    }
+
+    /// A value that the program needs.
+    fn required(&self, key: &str, example: &str) -> Result<(&Line<'t>, &'t str), ImportError> {
+        self.value(key)?.ok_or_else(|| self.missing(key, example))
+    }
+
+    fn missing(&self, key: &str, example: &str) -> ImportError {
+        let message = format!("{key} is missing; a line `{key} {example}` is expected");
+        self.file.error_at_end(message)
+    }
+
+    /// Probability that a frame is lost on a link that does not say.
+    pub(super) fn loss(&self) -> Result<f64, ImportError> {
+        let key = "ERROR_RATE_PER_LINK";
+        self.value(key)?.map_or(Ok(0.0), |(line, word)| line.fraction(key, word))
+    }
+
+    /// The values of all keys but those that the topology is needed for.
+    pub(super) fn settings(&self) -> Result<Settings, ImportError> {
+        self.refuse_others()?;
+        let mtu = self.ranged("PACKET_PAYLOAD_SIZE", 1000, 256..=9216)?;
+        let key = "SIMULATOR_STOP_TIME";
+        let stop = self.value(key)?.map(|(line, word)| line.seconds(key, word)).transpose()?;
+        let window = self.flag("HAS_WIN", true)?;
+        if window {
+            self.only("GLOBAL_T", &[1], "windows that differ by pair of hosts")?;
+        }
+        let follows_rate = self.flag("VAR_WIN", false)?;
+        Ok(Settings {
+            mtu: mtu as u16,
+            stop: stop.unwrap_or(3_010_000_000_000),
+            buffer_mib: self.ranged("BUFFER_SIZE", 16, 1..=2047)?,
+            control_waits: !self.flag("ACK_HIGH_PRIO", false)?,
+            window: window.then_some(follows_rate),
+            dcqcn: match self.flag("ENABLE_QCN", true)? {
+                true => Some(self.dcqcn()?),
+                false => None,
+            },
+            seed: self.whole("RNG_RUN", 1)?,
+        })
+    }
+
+    /// The settings that ask for what is not modelled.
+    fn refuse_others(&self) -> Result<(), ImportError> {
+        let mode = self.whole("CC_MODE", 1)?;
+        if mode != 1 {
+            let name = match mode {
+                3 => "HPCC",
+                7 => "TIMELY",
+                8 => "DCTCP",
+                10 => "HPCC-PINT",
+                _ => "an unknown control",
+            };
+            self.only("CC_MODE", &[1], name)?;
+        }
+        self.only("L2_ACK_INTERVAL", &[1, 0], "ACKs that are left out")?;
+        self.only("L2_BACK_TO_ZERO", &[0], "messages that are sent again from their start")?;
+        self.only("NIC_TOTAL_PAUSE_TIME", &[0], "NICs that send PFC frames")?;
+        if let Some(line) = self.lines.get("LINK_DOWN")
+            && line.words[1] != "0"
+        {
+            let message = "a link that goes down is not understood; `LINK_DOWN 0 0 0` is expected";
+            return Err(line.error(message));
+        }
+        Ok(())
+    }
+
+    fn ranged(
+        &self,
+        key: &str,
+        default: u32,
+        range: std::ops::RangeInclusive<u32>,
+    ) -> Result<u32, ImportError> {
+        let Some((line, word)) = self.value(key)? else { return Ok(default) };
+        let value = line.number(key, word)?;
+        match range.contains(&value) {
+            true => Ok(value),
+            false => {
+                let (from, to) = range.into_inner();
+                let message = format!("{key} {value} is out of range; {from} to {to} is expected");
+                Err(line.error(message))
+            }
+        }
+    }
+
+    fn dcqcn(&self) -> Result<Dcqcn, ImportError> {
+        let rate = |(line, word): (&Line<'_>, &str), key| line.rate(key, word);
+        let gain = match self.value("EWMA_GAIN")? {
+            Some((line, word)) => line.fraction("EWMA_GAIN", word)?,
+            // the program's 1 / 16 in whole numbers
+            None => 0.0,
+        };
+        let min = match self.value("MIN_RATE")? {
+            Some((line, word)) => match line.rate("MIN_RATE", word)? {
+                Rate::ZERO => return Err(line.error("MIN_RATE is 0; at least 1bps is expected")),
+                rate => rate,
+            },
+            None => Rate::from_mbps(100),
+        };
+        let increase = self.required("RP_TIMER", "300")?;
+        Ok(Dcqcn {
+            alpha_period: self.micros("ALPHA_RESUME_INTERVAL", 55)?,
+            decrease_period: self.micros("RATE_DECREASE_INTERVAL", 4)?,
+            increase_period: micros("RP_TIMER", increase)?,
+            clamp: self.flag("CLAMP_TARGET_RATE", false)?,
+            keep: 1.0 - gain,
+            recoveries: self.whole("FAST_RECOVERY_TIMES", 5)?,
+            additive: rate(self.required("RATE_AI", "20Mb/s")?, "RATE_AI")?,
+            hyper: rate(self.required("RATE_HAI", "200Mb/s")?, "RATE_HAI")?,
+            min,
+        })
+    }
+
+    fn micros(&self, key: &str, default: u64) -> Result<Delta, ImportError> {
+        self.value(key)?.map_or(Ok(Delta::from_us(default)), |value| micros(key, value))
+    }
+
+    /// Marking at ports of each of `rates`.
+    pub(super) fn marking(&self, rates: &[Rate]) -> Result<Vec<Marking>, ImportError> {
+        let size = |line: &Line<'_>, key: &str, word: &str| {
+            let thousands: u32 = line.number(key, word)?;
+            Ok(Bytes::new(1000 * u64::from(thousands)))
+        };
+        let kmin = self.map("KMIN_MAP", rates, size)?;
+        let kmax = self.map("KMAX_MAP", rates, size)?;
+        let pmax = self.map("PMAX_MAP", rates, Line::fraction)?;
+        let all = kmin.into_iter().zip(kmax).zip(pmax);
+        // above kmax every frame is marked, even where kmin is higher
+        Ok(all.map(|((kmin, kmax), pmax)| Marking { kmin: kmin.min(kmax), kmax, pmax }).collect())
+    }
+
+    /// The entries of a `_MAP` for `rates`.
+    fn map<T: Copy>(
+        &self,
+        key: &str,
+        rates: &[Rate],
+        read: impl Fn(&Line<'t>, &str, &str) -> Result<T, ImportError>,
+    ) -> Result<Vec<T>, ImportError> {
+        if rates.is_empty() {
+            return Ok(Vec::new());
+        }
+        let Some(line) = self.lines.get(key) else {
+            return Err(self.missing(key, "1 100000000000 400"));
+        };
+        let count: u32 = line.number("number of rates", line.words[1])?;
+        let pairs = &line.words[2..];
+        if pairs.len() as u64 != 2 * u64::from(count) {
+            let found = counted(pairs.len(), "value");
+            let message = format!(
+                "{key} announces {count} rates and has {found}; a rate and a value of each are \
+                 expected"
+            );
+            return Err(line.error(message));
+        }
+        let mut map = BTreeMap::new();
+        for pair in pairs.chunks_exact(2) {
+            let bps: u64 = line.number("rate in bits per second", pair[0])?;
+            map.insert(Rate::from_bps(bps), read(line, key, pair[1])?);
+        }
+        let entry = |rate: &Rate| {
+            map.get(rate).copied().ok_or_else(|| {
+                let bps = rate.bps();
+                line.error(format!(
+                    "{key} has no entry for {rate} ({bps}), the rate of a switch port; one for \
+                     each rate in topology.txt is expected"
+                ))
+            })
+        };
+        rates.iter().map(entry).collect()
+    }
+}
+
+/// Microseconds, down to whole ones, as ns-3 reads them.
+fn micros(key: &str, (line, word): (&Line<'_>, &str)) -> Result<Delta, ImportError> {
+    let whole = Decimal::parse(word).and_then(|us| us.floor(0));
+    match whole.filter(|us| (1..=1_000_000_000_000).contains(us)) {
+        Some(us) => Ok(Delta::from_us(us as u64)),
+        None => Err(line
+            .error(format!("{} is no {key}; microseconds are expected, at least 1", quoted(word)))),
+    }
+}
+
+fn unknown(line: &Line<'_>, key: &str) -> ImportError {
+    if key == "RING" {
+        let message = "RING (a collective) is not understood yet; flows in flow.txt are expected";
+        return line.error(message);
+    }
+    let known = KEYS.into_iter().chain(IGNORED);
+    let expected = match near_miss(key, known) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "a key of HPCC's third.cc is expected".to_owned(),
+    };
+    line.error(format!("the key {} is not understood; {expected}", quoted(key)))
+}

@@ -1,0 +1,311 @@
+//! Small folders, made by hand.
+
+use std::fs;
+
+use models::congestion::CongestionConfig;
+use models::nic::NicConfig;
+use models::size::Size;
+use models::switch::SwitchConfig;
+use models::topology::TopologyConfig;
+use models::wire::WireConfig;
+use serde::Deserialize;
+use sim_core::{Bytes, Delta, Rate};
+use tempfile::TempDir;
+
+use super::ns3;
+use crate::import::Imported;
+use crate::load::{Node, Path, Sources, from_node, parse};
+
+const PRESET: &str = include_str!("../../../presets/scenario/hpcc-ns3.toml");
+
+const TOPOLOGY: &str = "5 2 5\r\n3 4\r\n\r\n0 3 100Gbps 1000ns 0\r\n1 3 100Gbps 0.001ms 0.001\r\n\
+                        2 4 100Gbps 1us 0.0\r\n3 4 400Gbps 1000ns 0\r\n4 3 400Gbps 1000ns 0\r\n";
+const FLOWS: &str = "3\n0 2 3 100 1000000 2.000000067\n1 2 3 100 500 2.0\n0 2 3 101 7 2.00001\n";
+const CONFIG: &str = "# from run.py\nENABLE_QCN 1\nUSE_DYNAMIC_PFC_THRESHOLD 1\n\
+    PACKET_PAYLOAD_SIZE 1000\nSIMULATOR_STOP_TIME 4.00\nCC_MODE 1\nALPHA_RESUME_INTERVAL 50.9\n\
+    RATE_DECREASE_INTERVAL 4\nCLAMP_TARGET_RATE 1\nRP_TIMER 55\nEWMA_GAIN 0.0625\n\
+    FAST_RECOVERY_TIMES 5 # F\nRATE_AI 40Mb/s\nRATE_HAI 400Mb/s\nMIN_RATE 1000Mb/s\n\
+    L2_ACK_INTERVAL 1\nL2_BACK_TO_ZERO 0\nHAS_WIN 1\nGLOBAL_T 1\nVAR_WIN 1\nACK_HIGH_PRIO 0\n\
+    LINK_DOWN 0 0 0\nKMAX_MAP 2 100000000000 1600 400000000000 6400\n\
+    KMIN_MAP 2 100000000000 400 400000000000 1600\n\
+    PMAX_MAP 2 100000000000 0.2 400000000000 0.8\nBUFFER_SIZE 16\nTRACE_OUTPUT_FILE mix.tr\n\
+    QLEN_MON_START 0\nU_TARGET 0.95\nPINT_PROB 1.0\nRNG_RUN 7\n";
+const ROUTES: &str = "3 0 1\n3 2 4 3\n4 0 2 3\n4 1 3\n";
+
+/// A folder with these files, and others or without some as `changes` say.
+fn folder(changes: &[(&str, &str)]) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let files = [("topology.txt", TOPOLOGY), ("flow.txt", FLOWS), ("config.txt", CONFIG)];
+    for (name, text) in files.iter().chain(changes) {
+        fs::write(dir.path().join(name), text).unwrap();
+    }
+    dir
+}
+
+fn import(changes: &[(&str, &str)]) -> Imported {
+    ns3(folder(changes).path()).unwrap()
+}
+
+/// The message for a folder, without the folder's own path.
+fn message(changes: &[(&str, &str)]) -> String {
+    let dir = folder(changes);
+    let error = ns3(dir.path()).unwrap_err().to_string();
+    error.replace(&format!("{}/", dir.path().display()), "")
+}
+
+/// The scenario above its preset.
+fn merged(imported: &Imported) -> Node {
+    let mut sources = Sources::default();
+    let mut root = parse(&mut sources, "preset", PRESET).unwrap();
+    root.overlay(parse(&mut sources, "scenario.toml", &imported.toml).unwrap());
+    root
+}
+
+fn section<'a, T: Deserialize<'a>>(root: &'a Node, path: &str) -> T {
+    let node = root.at(&Path::parse(path).unwrap()).unwrap();
+    from_node(node, path).unwrap()
+}
+
+#[test]
+fn nodes_links_and_routes() {
+    let imported = import(&[("routes.txt", ROUTES)]);
+    assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
+    let root = merged(&imported);
+    assert_eq!(root.get("preset").unwrap().as_text(), Some("hpcc-ns3"));
+    let TopologyConfig::Graph(graph) = section(&root, "topology") else { panic!("no graph") };
+    assert!(graph.numbered);
+    assert_eq!(graph.hosts, ["n[0..3]"]);
+    assert_eq!(graph.switches, ["n[3..5]"]);
+    let link = &graph.links[1];
+    assert_eq!((link.a.as_str(), link.b.as_str(), link.loss), ("n1", "n3", 0.001));
+    assert_eq!((link.rate, link.delay), (Rate::from_gbps(100), Delta::from_us(1)));
+    // 3 -> 0 has one way and 4 -> 0 has the order of ports; 4 -> 1 leaves out a parallel link
+    let routes: Vec<_> = graph.routes.iter().map(|r| (r.node.as_str(), &*r.ports)).collect();
+    assert_eq!(routes, [("n3", &[3, 2][..]), ("n4", &[2])]);
+    models::topology::Topology::build(&TopologyConfig::Graph(graph)).unwrap();
+}
+
+#[test]
+fn flows_keep_their_order_and_start_from_the_first() {
+    let imported = import(&[]);
+    assert_eq!(
+        imported.files,
+        [(
+            "flows.csv".to_owned(),
+            "source,target,bytes,start,dscp,source_port,destination_port\n\
+             n0,n2,1000000B,67ns,3,10000,100\n\
+             n1,n2,500B,0ns,3,10000,100\n\
+             n0,n2,7B,10000ns,3,10001,101\n"
+                .to_owned()
+        )]
+    );
+    let root = merged(&imported);
+    let stop: models::fabric::StopConfig = section(&root, "stop");
+    assert_eq!(stop.limit, Some(Delta::from_ms(2000)));
+    assert_eq!(stop.after_last_flow, Some(Delta::from_us(1)));
+    assert_eq!(section::<String>(&root, "traffic[0].file"), "flows.csv");
+}
+
+#[test]
+fn switches_and_nics() {
+    let root = merged(&import(&[]));
+    let switch: SwitchConfig = section(&root, "switch");
+    assert_eq!(switch.buffer.size, Bytes::new(16 << 20));
+    let ecn = switch.ecn[&3];
+    assert_eq!((ecn.kmin, ecn.kmax), (Size::bytes(400_000), Size::bytes(1_600_000)));
+    assert_eq!(section::<String>(&root, "override[0].rate"), "400Gbps");
+    let set = root.at(&Path::parse("override[0].set").unwrap()).unwrap();
+    let keys = ["kmin", "kmax", "pmax"].map(|key| set.get(&format!("switch.ecn.3.{key}")).unwrap());
+    assert_eq!(keys[0].as_text(), Some("1600KB"));
+    assert_eq!(keys[1].as_text(), Some("6400KB"));
+    assert_eq!(from_node::<f64>(keys[2], "").unwrap(), 0.8);
+    // 400G is 4 times as fast as the NICs: alpha 1/8 becomes 1/2
+    let alpha = set.get("switch.buffer.lossless.dynamic_th").unwrap();
+    assert_eq!(from_node::<i8>(alpha, "").unwrap(), -1);
+
+    let nic: NicConfig = section(&root, "nic");
+    assert!(nic.pfc.control_waits);
+    assert_eq!(nic.mtu, 1000);
+    // n0 to n2: 2 x 3 us + 80 + 20 + 80 ns of 1000 B at 100G and 400G; x 100 Gb/s / 8
+    assert_eq!(nic.transport.window, Some(Bytes::new(6180 * 100 / 8)));
+    assert!(nic.transport.window_follows_rate);
+    let CongestionConfig::Dcqcn(dcqcn) = nic.congestion else { panic!("no DCQCN") };
+    assert_eq!(dcqcn.dce_tcp_rtt, Delta::from_us(50));
+    assert_eq!(dcqcn.rpg_time_reset, Delta::from_us(55));
+    assert_eq!(dcqcn.rate_reduce_monitor_period, Delta::from_us(4));
+    assert_eq!((dcqcn.dce_tcp_g, dcqcn.rpg_threshold, dcqcn.clamp_tgt_rate), (0.9375, 5, true));
+    assert_eq!(dcqcn.rpg_ai_rate, Rate::from_mbps(40));
+    assert_eq!(dcqcn.rpg_hai_rate, Rate::from_mbps(400));
+    assert_eq!(dcqcn.rpg_min_rate, Rate::from_gbps(1));
+    assert_eq!(section::<u64>(&root, "seed"), 7);
+}
+
+#[test]
+fn the_preset_is_complete_and_known() {
+    let mut sources = Sources::default();
+    let root = parse(&mut sources, "preset", PRESET).unwrap();
+    let wire: WireConfig = section(&root, "wire");
+    assert_eq!(models::wire::Frames::new(&wire).data(1000, true), 1048);
+    let switch: SwitchConfig = section(&root, "switch");
+    assert_eq!(switch.buffer.lossless.dynamic_th, Some(-3));
+    let nic: NicConfig = section(&root, "nic");
+    assert_eq!(nic.transport.nak_repeat, Some(Delta::from_us(500)));
+    assert!(nic.transport.window.is_none());
+}
+
+#[test]
+fn without_qcn_nothing_is_marked_and_rates_stay() {
+    let config = "ENABLE_QCN 0\nHAS_WIN 0\nBUFFER_SIZE 32\n";
+    let imported = import(&[("config.txt", config)]);
+    assert!(imported.warnings[0].contains("uses the last"), "{:?}", imported.warnings);
+    assert!(imported.warnings[1].contains("congestion control is `none`"));
+    let root = merged(&imported);
+    let nic: NicConfig = section(&root, "nic");
+    assert!(matches!(nic.congestion, CongestionConfig::None(_)));
+    assert!(nic.transport.window.is_none());
+    let switch: SwitchConfig = section(&root, "switch");
+    assert_eq!(switch.ecn[&3].kmin, Size::bytes(1_000_000_000_000));
+    assert_eq!(section::<String>(&root, "stop.limit"), "1010ms");
+}
+
+#[test]
+fn a_config_file_names_its_neighbours() {
+    let dir = folder(&[]);
+    fs::rename(dir.path().join("flow.txt"), dir.path().join("l.txt")).unwrap();
+    let config = dir.path().join("config_dcqcn.txt");
+    fs::write(&config, format!("{CONFIG}FLOW_FILE mix/l.txt\n")).unwrap();
+    assert_eq!(ns3(&config).unwrap().files[0].1.lines().count(), 4);
+}
+
+#[test]
+fn errors_of_the_topology() {
+    let of = |text: &str| message(&[("topology.txt", text)]);
+    assert_eq!(
+        of("3 1 2\n2\n0 2 100Gbps 1us 0\n"),
+        "topology.txt:3: 1 link missing; 2 are announced in the first line"
+    );
+    assert_eq!(
+        of("3 1 1\n2\n0 2 100Gbps 1us\n"),
+        "topology.txt:3: 4 columns; 5 are expected: node node rate delay error_rate"
+    );
+    assert_eq!(
+        of("3 1 1\n2\n0 9 100Gbps 1us 0\n"),
+        "topology.txt:3: there is no node 9; 0 to 2 are announced"
+    );
+    assert_eq!(
+        of("3 1 1\n2\n0 2 100G 1us 0\n"),
+        "topology.txt:3: \"100G\" is no rate; a number with its unit is expected, such as 100Gbps \
+         or 50Mb/s"
+    );
+    assert_eq!(
+        of("3 1 1\n2\n0 2 100Gbps 1000 0\n"),
+        "topology.txt:3: \"1000\" is no delay; a number with its unit is expected, such as 1000ns \
+         or 0.001ms"
+    );
+    assert_eq!(
+        of("3 1 99999999999\n2\n"),
+        "topology.txt:1: \"99999999999\" is no number of links; a whole number of at most 32 bits \
+         is expected"
+    );
+    assert_eq!(
+        of("3 1 20000000\n2\n"),
+        "topology.txt:1: 20000000 links are announced; at most 10000000 can be"
+    );
+    assert_eq!(of("3 2 1\n2\n"), "topology.txt:2: 1 switch id missing; 2 are announced");
+    assert_eq!(
+        of(""),
+        "topology.txt:1: the file is empty; a line `nodes switches links` is expected"
+    );
+}
+
+#[test]
+fn errors_of_flows_and_routes() {
+    let of = |text: &str| message(&[("flow.txt", text)]);
+    assert_eq!(
+        of("2\n0 1 3 100 1000 2\n"),
+        "flow.txt:2: 1 flow missing; 2 are announced in the \
+         first line"
+    );
+    assert_eq!(of("1\n0 3 3 100 1000 2\n"), "flow.txt:2: node 3 is a switch; a host is expected");
+    assert_eq!(
+        of("1\n\n0 1 3 100 1000 -2\n"),
+        "flow.txt:3: \"-2\" is no start; seconds are expected, such as 2.000000067"
+    );
+    assert_eq!(
+        of("1\n0 1 2 100 1000 2\n"),
+        "flow.txt:2: priority group 2 is not understood; 3 is expected"
+    );
+    let late = message(&[("flow.txt", "1\n0 1 3 100 1000 4.5\n")]);
+    assert_eq!(
+        late,
+        "config.txt: SIMULATOR_STOP_TIME is 4s, but the first flow starts at 4500ms; a later end \
+         is expected"
+    );
+    let routes = message(&[("routes.txt", "3 0 1\n3 1 5\n")]);
+    assert_eq!(routes, "routes.txt:2: there is no port 5; switch 3 has 1 to 4");
+}
+
+#[test]
+fn errors_of_the_config() {
+    let with = |line: &str| message(&[("config.txt", &format!("{CONFIG}{line}\n"))]);
+    let line = 1 + CONFIG.lines().count();
+    for (text, expected) in [
+        ("RATE_AL 5Mb/s", "the key \"RATE_AL\" is not understood; did you mean `RATE_AI`?"),
+        ("RING 16 1", "RING (a collective) is not understood yet; flows in flow.txt are expected"),
+        ("CC_MODE 3", "CC_MODE 3 is not understood (HPCC); 1 is expected"),
+        (
+            "L2_ACK_INTERVAL 4",
+            "L2_ACK_INTERVAL 4 is not understood (ACKs that are left out); 1 is expected",
+        ),
+        (
+            "LINK_DOWN 2000 0 3",
+            "a link that goes down is not understood; `LINK_DOWN 0 0 0` is expected",
+        ),
+        (
+            "KMAX_MAP 1 100000000000 1600",
+            "KMAX_MAP has no entry for 400 Gbps (400000000000), the rate of a switch port; one for \
+             each rate in topology.txt is expected",
+        ),
+        (
+            "KMIN_MAP 2 100000000000",
+            "KMIN_MAP announces 2 rates and has 1 value; a rate and a value of each are expected",
+        ),
+        ("RP_TIMER 0.9", "\"0.9\" is no RP_TIMER; microseconds are expected, at least 1"),
+        ("BUFFER_SIZE 0", "BUFFER_SIZE 0 is out of range; 1 to 2047 is expected"),
+        ("EWMA_GAIN", "EWMA_GAIN has no value; one is expected"),
+    ] {
+        assert_eq!(with(text), format!("config.txt:{line}: {expected}"));
+    }
+    let without = CONFIG.replace("RATE_AI 40Mb/s\n", "");
+    assert_eq!(
+        message(&[("config.txt", &without)]),
+        format!("config.txt:{}: RATE_AI is missing; a line `RATE_AI 20Mb/s` is expected", line - 2)
+    );
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = ns3(dir.path()).unwrap_err();
+    assert_eq!(error.file, dir.path().join("config.txt").display().to_string());
+    assert!(error.to_string().contains("config.txt: there is no such file; "), "{error}");
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_makes_it_panic(
+        file in 0usize..4,
+        text in "[0-9a-zA-Z_ .#\n-]{0,80}",
+        cut in 0usize..400,
+    ) {
+        let good = [
+            ("topology.txt", TOPOLOGY),
+            ("flow.txt", FLOWS),
+            ("config.txt", CONFIG),
+            ("routes.txt", ROUTES),
+        ];
+        let (name, good) = good[file];
+        let text = format!("{}{text}", &good[..cut.min(good.len())]);
+        let _ = ns3(folder(&[(name, &text)]).path());
+    }
+}

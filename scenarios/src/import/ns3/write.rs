@@ -1,0 +1,192 @@
+//! The scenario as TOML.
+
+use serde::Serialize;
+use sim_core::{Bytes, Delta, Rate};
+
+use super::config::{Dcqcn, Marking, Settings};
+use super::routes::Route;
+use super::topology::{Link, Topology};
+
+/// What the scenario is written from.
+pub(super) struct Parts<'a> {
+    pub(super) title: &'a str,
+    pub(super) topology: &'a Topology,
+    pub(super) routes: &'a [Route],
+    pub(super) settings: &'a Settings,
+    /// The rates of switch ports and, unless nothing is marked, marking at each.
+    pub(super) rates: &'a [Rate],
+    pub(super) marking: &'a [Marking],
+    pub(super) flows_file: &'a str,
+    /// The run may take so long.
+    pub(super) limit: Delta,
+}
+
+/// A quantity with its unit, or a text, as it stands in TOML without its quotes.
+pub(super) fn exact(value: impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(text)) => text,
+        other => other.map_or_else(|error| error.to_string(), |value| value.to_string()),
+    }
+}
+
+/// The whole file.
+pub(super) fn to_toml(parts: &Parts<'_>) -> String {
+    let Parts { settings, .. } = parts;
+    let mut out = format!(
+        "# Imported from a run of ns-3 (HPCC's third.cc).\n\
+         title = {}\nseed = {}\npreset = \"hpcc-ns3\"\n",
+        toml::Value::from(parts.title),
+        settings.seed
+    );
+    write_topology(&mut out, parts);
+    out += &format!("\n[switch.buffer]\nsize = \"{}MiB\"\n", settings.buffer_mib);
+    write_marking(&mut out, parts);
+    write_nic(&mut out, parts);
+    out += &format!(
+        "\n[[traffic]]\nname = \"flows\"\nkind = \"flows\"\nfile = \"{}\"\n",
+        parts.flows_file
+    );
+    write_overrides(&mut out, parts);
+    out += &format!("\n[stop]\nlimit = \"{}\"\nafter_last_flow = \"1us\"\n", exact(parts.limit));
+    out
+}
+
+fn write_topology(out: &mut String, Parts { topology, routes, .. }: &Parts<'_>) {
+    *out += "\n[topology]\nkind = \"graph\"\nnumbered = true\n";
+    for (key, switches) in [("hosts", false), ("switches", true)] {
+        *out += &format!("{key} = [{}]\n", names(topology.nodes(switches)));
+    }
+    *out += "links = [\n";
+    for Link { a, b, rate, delay, loss } in &topology.links {
+        let (rate, delay) = (exact(rate), exact(delay));
+        *out +=
+            &format!("    {{ a = \"n{a}\", b = \"n{b}\", rate = \"{rate}\", delay = \"{delay}\"");
+        if *loss > 0.0 {
+            *out += &format!(", loss = {loss:?}");
+        }
+        *out += " },\n";
+    }
+    *out += "]\n";
+    if !routes.is_empty() {
+        *out += "# where ns-3's order of next hops is not that of ports, which count from 0 here\n";
+        *out += "routes = [\n";
+        for Route { node, target, ports } in *routes {
+            let end = format!("target = \"n{target}\", ports = {ports:?}");
+            *out += &format!("    {{ node = \"n{node}\", {end} }},\n");
+        }
+        *out += "]\n";
+    }
+}
+
+/// Names of nodes, runs of them as ranges: `"n[0..8]", "n9"`.
+fn names(nodes: impl Iterator<Item = u32>) -> String {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for node in nodes {
+        match runs.last_mut() {
+            Some((_, end)) if *end == node => *end += 1,
+            _ => runs.push((node, node + 1)),
+        }
+    }
+    let name = |(from, end): &(u32, u32)| match end - from {
+        1 => format!("\"n{from}\""),
+        _ => format!("\"n[{from}..{end}]\""),
+    };
+    runs.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+/// Marking at ports of the NICs' rate; a buffer never reaches the thresholds that mark nothing.
+fn write_marking(out: &mut String, parts: &Parts<'_>) {
+    *out += "\n[switch.ecn.3]\n";
+    match (&parts.settings.dcqcn, parts.marking.get(base(parts))) {
+        (Some(_), Some(Marking { kmin, kmax, pmax })) => {
+            let [kmin, kmax] = [kmin, kmax].map(kilobytes);
+            *out += &format!("kmin = \"{kmin}\"\nkmax = \"{kmax}\"\npmax = {pmax:?}\n");
+        }
+        _ => *out += "kmin = \"1TB\"\nkmax = \"1TB\"\npmax = 0.0\n",
+    }
+}
+
+/// As the maps of the config count.
+fn kilobytes(size: &Bytes) -> String {
+    format!("{}KB", size.get() / 1000)
+}
+
+/// The rate that needs no override: that of the NICs, if a switch has it.
+fn base(parts: &Parts<'_>) -> usize {
+    let nic = parts.topology.nic_rate();
+    parts.rates.iter().position(|rate| *rate == nic).unwrap_or(0)
+}
+
+fn write_nic(out: &mut String, Parts { topology, settings, .. }: &Parts<'_>) {
+    *out += &format!("\n[nic]\nmtu = {}\n", settings.mtu);
+    *out += &format!("\n[nic.pfc]\ncontrol_waits = {}\n", settings.control_waits);
+    if let Some(follows_rate) = settings.window {
+        let window = topology.window(settings.mtu).max(1);
+        *out += &format!(
+            "\n[nic.transport]\nwindow = \"{window}B\"\nwindow_follows_rate = {follows_rate}\n"
+        );
+    }
+    *out += "\n[nic.congestion]\n";
+    let Some(dcqcn) = &settings.dcqcn else {
+        *out += "algorithm = \"none\"\n";
+        return;
+    };
+    write_dcqcn(out, dcqcn);
+}
+
+fn write_dcqcn(out: &mut String, dcqcn: &Dcqcn) {
+    *out += "algorithm = \"dcqcn\"\n";
+    for (key, span) in [
+        ("dce_tcp_rtt", dcqcn.alpha_period),
+        ("rate_reduce_monitor_period", dcqcn.decrease_period),
+        ("rpg_time_reset", dcqcn.increase_period),
+    ] {
+        *out += &format!("{key} = \"{}\"\n", exact(span));
+    }
+    for (key, rate) in [
+        ("rpg_ai_rate", dcqcn.additive),
+        ("rpg_hai_rate", dcqcn.hyper),
+        ("rpg_min_rate", dcqcn.min),
+    ] {
+        *out += &format!("{key} = \"{}\"\n", exact(rate));
+    }
+    // a float has its point or exponent, without which it would count 1/1024
+    *out += &format!("dce_tcp_g = {:?}\n", dcqcn.keep);
+    *out += &format!("rpg_threshold = {}\n", dcqcn.recoveries);
+    *out += &format!("clamp_tgt_rate = {}\n", dcqcn.clamp);
+}
+
+/// Ports that are faster or slower than the NICs.
+fn write_overrides(out: &mut String, parts: &Parts<'_>) {
+    let nic = parts.topology.nic_rate();
+    for (index, rate) in parts.rates.iter().enumerate() {
+        let mut set = Vec::new();
+        if let Some(Marking { kmin, kmax, pmax }) = parts.marking.get(index)
+            && index != base(parts)
+        {
+            let [kmin, kmax] = [kmin, kmax].map(kilobytes);
+            set.push(format!("\"switch.ecn.3.kmin\" = \"{kmin}\""));
+            set.push(format!("\"switch.ecn.3.kmax\" = \"{kmax}\""));
+            set.push(format!("\"switch.ecn.3.pmax\" = {pmax:?}"));
+        }
+        let shift = alpha_shift(*rate, nic);
+        if shift != 3 {
+            set.push(format!("\"switch.buffer.lossless.dynamic_th\" = {}", -shift));
+        }
+        if !set.is_empty() {
+            let (rate, set) = (exact(rate), set.join(", "));
+            *out += &format!("\n[[override]]\nrate = \"{rate}\"\nset = {{ {set} }}\n");
+        }
+    }
+}
+
+/// A port's share of the buffer is what is free / 2^shift: 3, and 1 less for each factor of 2 by
+/// which the port is faster than the NICs.
+fn alpha_shift(rate: Rate, nic: Rate) -> i8 {
+    let (mut rate, mut shift) = (rate.bps(), 3);
+    while rate > nic.bps() && shift > 0 {
+        shift -= 1;
+        rate /= 2;
+    }
+    shift
+}
