@@ -14,7 +14,7 @@
 pub mod check;
 pub mod diagnose;
 pub mod expect;
-// pub mod import;
+pub mod import;
 pub mod library;
 pub mod load;
 pub mod output;

@@ -53,7 +53,7 @@ macro_rules! library {
 library! {
     Scenario "library": "incast", "incast-pfc-only", "permutation-fat-tree", "dcqcn-2-to-1",
         "dumbbell-victim";
-    // ScenarioPreset "presets/scenario": "hpcc-ns3";
+    ScenarioPreset "presets/scenario": "hpcc-ns3";
     SwitchPreset "presets/switch": "generic", "generic-32mb";
     NicPreset "presets/nic": "generic", "connectx-6-dx";
     CongestionPreset "presets/congestion": "dcqcn-paper", "mlx5-default", "hpcc-ns3";

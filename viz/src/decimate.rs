@@ -23,6 +23,30 @@ pub(crate) fn decimate(points: &[(f64, f64)], limit: usize) -> Vec<(f64, f64)> {
     kept
 }
 
+/// A rate, given as its mean over the interval that ends at each time, as at most `limit` steps
+/// of two points. A step over several intervals is their mean: that is exact, where extremes
+/// would show single packets.
+pub(crate) fn mean_steps(time_s: &[f64], means: &[f64], limit: usize) -> Vec<(f64, f64)> {
+    let points: Vec<(f64, f64)> = time_s.iter().copied().zip(means.iter().copied()).collect();
+    if points.len() < 2 {
+        return points;
+    }
+    // no interval ends at the first time
+    let intervals: Vec<_> =
+        points.windows(2).map(|pair| (pair[0].0, pair[1].0, pair[1].1)).collect();
+    let (count, size) = (intervals.len(), intervals.len().div_ceil(limit.max(1)));
+    // what is left goes into a step of its own only if that is not much shorter than the others
+    let steps = (count / size + usize::from(count % size > size / 2)).max(1);
+    let steps = (0..steps).map(|i| {
+        let end = if i + 1 == steps { count } else { (i + 1) * size };
+        let step = &intervals[i * size..end];
+        let (from, to) = (step[0].0, step[step.len() - 1].1);
+        let sum: f64 = step.iter().map(|(from, to, mean)| (to - from) * mean).sum();
+        [(from, sum / (to - from)), (to, sum / (to - from))]
+    });
+    steps.flatten().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,5 +74,25 @@ mod tests {
         assert_eq!(fewer.first(), points.first());
         assert_eq!(fewer.last(), points.last());
         assert!(fewer.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    }
+
+    #[test]
+    fn steps_are_means() {
+        // intervals 1, 1 and 2 long
+        let (times, means) = ([0.0, 1.0, 2.0, 4.0], [99.0, 3.0, 5.0, 7.0]);
+        let all = [(0.0, 3.0), (1.0, 3.0), (1.0, 5.0), (2.0, 5.0), (2.0, 7.0), (4.0, 7.0)];
+        assert_eq!(mean_steps(&times, &means, 3), all);
+        // two in a step, and the third is too little for its own: 3 + 5 + 2 * 7 = 22 over 4
+        assert_eq!(mean_steps(&times, &means, 2), [(0.0, 5.5), (4.0, 5.5)]);
+        assert_eq!(mean_steps(&times, &means, 1), [(0.0, 5.5), (4.0, 5.5)]);
+        // 9 intervals: 5 and 4; 7 in threes: 3, and 3 with the one that is left
+        let (times, means): (Vec<f64>, Vec<f64>) = (0..10).map(|i| (f64::from(i), 1.0)).unzip();
+        let ends = |times: &[f64], limit: usize| -> Vec<f64> {
+            mean_steps(times, &means, limit).chunks(2).map(|step| step[1].0).collect()
+        };
+        assert_eq!(ends(&times, 2), [5.0, 9.0]);
+        assert_eq!(ends(&times[..8], 3), [3.0, 7.0]);
+        assert_eq!(mean_steps(&times[..1], &means, 9), [(0.0, 1.0)]);
+        assert_eq!(mean_steps(&[], &means, 9), []);
     }
 }

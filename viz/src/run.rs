@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use models::report::{FlowSeries, OutcomeKind, PortReport, PortSeries, Report, Series};
 use plotters::prelude::*;
 
+use crate::decimate::mean_steps;
 use crate::error::PlotError;
 use crate::font;
 use crate::panel::{BOTTOM, FADED, INK, Line, Panel, TimeAxis, fit, text};
@@ -17,8 +18,10 @@ const HEADER: u32 = 72;
 const PORTS: usize = 4;
 /// Lines of flows in a panel.
 const FLOWS: usize = 8;
-/// With more samples than this a rate is drawn as a line, not as steps.
+/// Steps of a rate over the width of a panel.
 const STEPS: usize = 150;
+/// Ports whose queue stayed below this share of the deepest one are left out.
+const SHALLOW: f64 = 0.01;
 
 /// The reports of ports by name.
 type Ports<'a> = BTreeMap<&'a str, &'a PortReport>;
@@ -27,18 +30,22 @@ pub(crate) fn draw(report: &Report, series: &Series) -> Result<String, PlotError
     if series.time_s.is_empty() {
         return Err(PlotError::NoSamples);
     }
+    let time_s = until_end(&series.time_s, report.simulated_time_s);
     font::register();
     let mut svg = String::new();
     {
         let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
         root.fill(&WHITE)?;
-        draw_header(&root, report, series)?;
-        let range = time_range(&series.time_s);
+        draw_header(&root, report, time_s.len())?;
+        let range = time_range(time_s);
         let unit = time_unit(range.end - range.start);
         let time = TimeAxis { range: range.start / unit.size..range.end / unit.size, unit };
         let ports = report.ports.iter().map(|port| (port.port.as_str(), port)).collect();
-        let panels =
-            [queues(&ports, series), pauses(report, &ports, series), goodput(report, series)];
+        let panels = [
+            queues(&ports, series, time_s),
+            pauses(report, &ports, series, time_s),
+            goodput(report, series, time_s),
+        ];
         let height = (SIZE.1 - HEADER - BOTTOM) / panels.len() as u32;
         for (index, panel) in panels.iter().enumerate() {
             let lowest = index + 1 == panels.len();
@@ -51,10 +58,16 @@ pub(crate) fn draw(report: &Report, series: &Series) -> Result<String, PlotError
     Ok(svg)
 }
 
+/// The times up to the first one at or after the end of the run: nothing happens later.
+fn until_end(time_s: &[f64], end_s: f64) -> &[f64] {
+    let after = time_s.iter().position(|time| *time >= end_s);
+    &time_s[..after.map_or(time_s.len(), |index| index + 1)]
+}
+
 fn draw_header(
     root: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
     report: &Report,
-    series: &Series,
+    samples: usize,
 ) -> Result<(), PlotError> {
     let title = text(26.0, INK, FontStyle::Bold);
     // control characters have no place in XML
@@ -65,8 +78,8 @@ fn draw_header(
         outcome(report.outcome),
         scale::time(report.simulated_time_s),
         report.seed,
-        series.time_s.len(),
-        if series.time_s.len() == 1 { "" } else { "s" },
+        samples,
+        if samples == 1 { "" } else { "s" },
     );
     root.draw_text(&subtitle, &text(17.0, FADED, FontStyle::Normal), (24, 46))?;
     Ok(())
@@ -83,14 +96,16 @@ fn outcome(kind: OutcomeKind) -> &'static str {
     }
 }
 
-fn queues(ports: &Ports<'_>, series: &Series) -> Panel {
+fn queues(ports: &Ports<'_>, series: &Series, time_s: &[f64]) -> Panel {
     let on_switch = |port: &&PortSeries| !port.port.contains("/nic");
     let switch_ports: Vec<&PortSeries> = series.ports.iter().filter(on_switch).collect();
     let deepest = |port: &PortSeries| {
         let sampled = port.queue_bytes.iter().copied().max().unwrap_or(0);
         sampled.max(ports.get(port.port.as_str()).map_or(0, |report| report.max_queue_bytes)) as f64
     };
-    let busiest = greatest(&switch_ports, PORTS, deepest);
+    let mut busiest = greatest(&switch_ports, PORTS, deepest);
+    let deepest = busiest.first().map_or(0.0, |(_, bytes)| *bytes);
+    busiest.retain(|(_, bytes)| *bytes >= SHALLOW * deepest);
     let lines: Vec<Line> = busiest
         .iter()
         .map(|(port, bytes)| {
@@ -99,7 +114,7 @@ fn queues(ports: &Ports<'_>, series: &Series) -> Panel {
                 label: port_label(ports, port),
                 detail: format!("at most {}", scale::size(*bytes)),
                 sum: false,
-                points: series.time_s.iter().copied().zip(values).collect(),
+                points: time_s.iter().copied().zip(values).collect(),
             }
         })
         .collect();
@@ -120,7 +135,7 @@ fn queues(ports: &Ports<'_>, series: &Series) -> Panel {
     }
 }
 
-fn pauses(report: &Report, ports: &Ports<'_>, series: &Series) -> Panel {
+fn pauses(report: &Report, ports: &Ports<'_>, series: &Series, time_s: &[f64]) -> Panel {
     let sampled: Vec<&PortSeries> = series.ports.iter().collect();
     let paused = |port: &PortSeries| {
         let sampled: f64 = port.paused_share.iter().filter(|share| share.is_finite()).sum();
@@ -139,7 +154,7 @@ fn pauses(report: &Report, ports: &Ports<'_>, series: &Series) -> Panel {
                     .map(|span| format!("{} in all", scale::time(span)))
                     .unwrap_or_default(),
                 sum: false,
-                points: rate_points(&series.time_s, &port.paused_share),
+                points: mean_steps(time_s, &port.paused_share, STEPS),
             }
         })
         .collect();
@@ -149,10 +164,11 @@ fn pauses(report: &Report, ports: &Ports<'_>, series: &Series) -> Panel {
         _ => None,
     };
     let top = most.iter().map(Line::greatest).fold(0.0, f64::max);
+    let means = if most.is_empty() { String::new() } else { interval(time_s) };
     // up to 100 % where that leaves the lines at least half of the height
     let top = if (0.5..1.0).contains(&top) || top == 0.0 { 1.0 } else { top };
     Panel {
-        heading: "Share of time paused (PFC), most paused ports".to_owned(),
+        heading: format!("Share of time paused (PFC), most paused ports{means}"),
         quantity: "Time paused",
         unit: PERCENT,
         range: value_range(top / PERCENT.size),
@@ -161,7 +177,7 @@ fn pauses(report: &Report, ports: &Ports<'_>, series: &Series) -> Panel {
     }
 }
 
-fn goodput(report: &Report, series: &Series) -> Panel {
+fn goodput(report: &Report, series: &Series, time_s: &[f64]) -> Panel {
     let flows: Vec<&FlowSeries> = series.flows.iter().collect();
     let delivered = |flow: &FlowSeries| {
         let report = report.flows.get(flow.id as usize);
@@ -174,14 +190,14 @@ fn goodput(report: &Report, series: &Series) -> Panel {
             label: format!("{}: {} → {}", flow.id, flow.source, flow.target),
             detail: String::new(),
             sum: false,
-            points: rate_points(&series.time_s, &flow.goodput_bps),
+            points: mean_steps(time_s, &flow.goodput_bps, STEPS),
         })
         .collect();
     let mut heading = "Goodput of flows".to_owned();
     if flows.len() > lines.len() {
         heading = format!("Goodput of the largest {} flows", lines.len());
         let at = |i: usize| flows.iter().filter_map(|flow| flow.goodput_bps.get(i)).sum();
-        let sums: Vec<f64> = (0..series.time_s.len()).map(at).collect();
+        let sums: Vec<f64> = (0..time_s.len()).map(at).collect();
         lines.push(Line {
             label: match flows.len() == report.flows.len() {
                 true => format!("sum of all {} flows", flows.len()),
@@ -189,8 +205,11 @@ fn goodput(report: &Report, series: &Series) -> Panel {
             },
             detail: String::new(),
             sum: true,
-            points: rate_points(&series.time_s, &sums),
+            points: mean_steps(time_s, &sums, STEPS),
         });
+    }
+    if !lines.is_empty() {
+        heading.push_str(&interval(time_s));
     }
     let top = lines.iter().map(Line::greatest).fold(0.0, f64::max);
     Panel {
@@ -222,17 +241,11 @@ fn greatest<'a, T>(items: &[&'a T], count: usize, value: impl Fn(&T) -> f64) -> 
     valued
 }
 
-/// Points of a mean over the interval that ends at each sample: steps, if there are few.
-fn rate_points(time_s: &[f64], values: &[f64]) -> Vec<(f64, f64)> {
-    let points: Vec<(f64, f64)> = time_s.iter().copied().zip(values.iter().copied()).collect();
-    if points.len() < 2 {
-        return points;
-    }
-    // no interval ends at the first sample
-    let means = points.windows(2).map(|pair| (pair[0].0, pair[1]));
-    match points.len() <= STEPS {
-        true => means.flat_map(|(from, (to, mean))| [(from, mean), (to, mean)]).collect(),
-        false => means.map(|(_, point)| point).collect(),
+/// What a step of a rate is a mean over.
+fn interval(time_s: &[f64]) -> String {
+    match mean_steps(time_s, time_s, STEPS).as_slice() {
+        [from, to, ..] if to.0 > from.0 => format!(", means over {}", scale::time(to.0 - from.0)),
+        _ => String::new(),
     }
 }
 

@@ -88,6 +88,9 @@ pub(crate) fn time(seconds: f64) -> String {
 
 /// A size in words: `312 KB`.
 pub(crate) fn size(bytes: f64) -> String {
+    if bytes < 1e3 {
+        return format!("{} B", short(bytes));
+    }
     let unit = size_unit(bytes);
     format!("{} {}", short(bytes / unit.size), unit.name)
 }
@@ -111,6 +114,7 @@ mod tests {
         assert_eq!(time(387.779e-6), "388 us");
         assert_eq!(time(0.02), "20 ms");
         assert_eq!(time(0.0), "0 us");
+        assert_eq!(size(78.0), "78 B");
         assert_eq!(size(312_345.0), "312 KB");
         assert_eq!(size(4_194_304.0), "4.19 MB");
     }

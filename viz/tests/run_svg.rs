@@ -113,12 +113,12 @@ fn three_panels_with_titles_units_and_legends() {
         "completed · 1.23 ms simulated · seed 7 · 300 samples",
         "Queue depth of the busiest switch ports",
         "Queue depth (KB)",
-        "Share of time paused (PFC), most paused ports",
+        "Share of time paused (PFC), most paused ports, means over 8 us",
         "Time paused (%)",
         "at most 910 KB",
         "host2/nic0 → sw0",
         "400 us in all",
-        "Goodput of the largest 8 flows",
+        "Goodput of the largest 8 flows, means over 8 us",
         "Goodput (Gb/s)",
         "7: host7 → host99",
         "sum of all 12 flows",
@@ -138,6 +138,14 @@ fn long_runs_are_thinned_out() {
     let svg = run_svg(&report, &series).unwrap();
     assert_sound(&svg);
     assert!(svg.len() < 300_000, "{} bytes", svg.len());
+}
+
+#[test]
+fn samples_after_the_end_are_left_out() {
+    let (mut report, series) = incast(2, 1000);
+    report.simulated_time_s = 0.1195e-3; // after the sample at 0.1188 ms, before 0.12 ms
+    let svg = run_svg(&report, &series).unwrap();
+    assert!(svg.contains(" · 101 samples") && svg.contains("Time (us)"), "{svg}");
 }
 
 #[test]

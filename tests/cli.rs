@@ -1,0 +1,130 @@
+//! The program as a user meets it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn rocesim(arguments: &[&str], folder: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rocesim"));
+    command.args(arguments).current_dir(folder).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn broken_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/broken")
+}
+
+/// The report of a run with `--json`, without what may differ between repeats.
+fn report(arguments: &[&str]) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let output = rocesim(&[&["run", "--json"], arguments].concat(), folder.path());
+    assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
+    let mut report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    report.as_object_mut().unwrap().remove("performance");
+    report
+}
+
+#[test]
+fn each_broken_scenario_gets_one_message_and_writes_nothing() {
+    let mut files: Vec<String> = std::fs::read_dir(broken_folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".toml"))
+        .collect();
+    files.sort();
+    assert!(files.len() >= 15);
+    let target = tempfile::tempdir().unwrap();
+    let out = target.path().join("run");
+    let mut messages = String::new();
+    for file in files {
+        let arguments = ["run", &file, "--out", out.to_str().unwrap()];
+        let output = rocesim(&arguments, &broken_folder());
+        assert_eq!(output.status.code(), Some(2), "{file}");
+        assert!(output.stdout.is_empty(), "{file}");
+        assert!(!out.exists(), "{file}");
+        let checked = rocesim(&["check", &file], &broken_folder());
+        assert_eq!(checked.stderr, output.stderr, "{file}: check and run must agree");
+        messages += &format!("---- {file}\n{}\n", text(&output.stderr).trim_end());
+    }
+    insta::assert_snapshot!("broken_scenarios", messages);
+}
+
+#[test]
+fn bad_arguments_say_what_was_expected() {
+    let folder = tempfile::tempdir().unwrap();
+    let cases: [&[&str]; 6] = [
+        &["run", "incats"],
+        &["run", "nowhere/incast.toml"],
+        &["run", "incast", "--set", "switch.ecn.3.kmin=50K"],
+        &["run", "incast", "--set", "trafic.burst.bytes=2MB"],
+        &["run", "incast", "--set", "traffic.brust.bytes=2MB"],
+        &["show", "mlx5-defualt"],
+    ];
+    let mut messages = String::new();
+    for arguments in cases {
+        let output = rocesim(arguments, folder.path());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        messages += &format!("---- {}\n{}", arguments.join(" "), text(&output.stderr));
+    }
+    insta::assert_snapshot!("bad_arguments", messages);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is written");
+}
+
+#[test]
+fn every_library_scenario_meets_its_expectations_and_passes_its_check() {
+    let names = scenarios::library::names(scenarios::library::Kind::Scenario);
+    for name in names {
+        let folder = tempfile::tempdir().unwrap();
+        let output = rocesim(&["run", name], folder.path());
+        assert_eq!(output.status.code(), Some(0), "{name}:\n{}", text(&output.stdout));
+        for file in ["report.json", "scenario.toml", "flows.csv", "ports.csv", "series/ports.csv"] {
+            assert!(folder.path().join("runs").join(name).join(file).is_file(), "{name}/{file}");
+        }
+        let check = rocesim(&["check", name], folder.path());
+        assert_eq!(check.status.code(), Some(0), "{name}:\n{}", text(&check.stdout));
+    }
+}
+
+#[test]
+fn a_run_can_be_repeated_from_its_directory() {
+    let folder = tempfile::tempdir().unwrap();
+    let set = "switch.ecn.3.kmin=80KB";
+    let first = rocesim(&["run", "incast", "--set", set, "--seed", "7"], folder.path());
+    assert_eq!(first.status.code(), Some(0));
+    let read = |path: &str| -> Value {
+        let json = std::fs::read(folder.path().join(path)).unwrap();
+        serde_json::from_slice(&json).unwrap()
+    };
+    let original = read("runs/incast/report.json");
+    let second = rocesim(&["run", "runs/incast/scenario.toml"], folder.path());
+    assert_eq!(second.status.code(), Some(0), "{}", text(&second.stderr));
+    let repeated = read("runs/scenario/report.json");
+    assert_eq!(original["fingerprint"], repeated["fingerprint"]);
+    assert_eq!(original["seed"], 7);
+}
+
+#[test]
+fn threads_and_repeats_do_not_change_the_report() {
+    for name in ["permutation-fat-tree", "dumbbell-victim"] {
+        let alone = report(&[name]);
+        assert_eq!(report(&[name]), alone, "{name} repeated");
+        for threads in ["2", "3"] {
+            assert_eq!(report(&[name, "--threads", threads]), alone, "{name} on {threads}");
+        }
+    }
+}
+
+#[test]
+fn a_failed_expectation_exits_1_and_a_plot_is_a_picture() {
+    let folder = tempfile::tempdir().unwrap();
+    let set = ["--set", "expect={lossless_drops={above=5}}"];
+    let output = rocesim(&["run", "incast", "--plot", set[0], set[1]], folder.path());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).contains("expectation failed: lossless_drops"));
+    let plot = std::fs::read_to_string(folder.path().join("runs/incast/plot.svg")).unwrap();
+    assert!(plot.starts_with("<svg") && plot.contains("incast"));
+}
