@@ -88,7 +88,8 @@ fn case() -> impl Strategy<Value = Case> {
 }
 
 fn simulate(case: &Case, headroom: Headroom, shards: usize) -> Report {
-    let mut switch = SwitchConfig { latency: Delta::from_ns(case.latency_ns), ..Default::default() };
+    let mut switch =
+        SwitchConfig { latency: Delta::from_ns(case.latency_ns), ..Default::default() };
     switch.buffer.cell = Bytes::new(case.cell);
     switch.buffer.lossless.dynamic_th = Some(-6);
     switch.buffer.lossless.xon_offset = Size::bytes(2 * u64::from(case.mtu));

@@ -204,9 +204,12 @@ impl Notes {
     /// Congestion control without marks, or marks without congestion control.
     fn congestion(&mut self, plan: &Plan) {
         let marking = plan.spec.switch_ports.iter().flatten().any(|port| !port.ecn.is_empty());
-        let dcqcn = plan.spec.nics.iter().flatten().any(|nic| {
-            matches!(nic.congestion, CongestionConfig::Dcqcn(_))
-        });
+        let dcqcn = plan
+            .spec
+            .nics
+            .iter()
+            .flatten()
+            .any(|nic| matches!(nic.congestion, CongestionConfig::Dcqcn(_)));
         if dcqcn && !marking {
             let text = "DCQCN is on, but no queue has ECN thresholds: it never acts".to_owned();
             self.add(Severity::Warning, "switch.ecn", text);
@@ -224,9 +227,10 @@ impl Notes {
         let choosing: Vec<NodeId> = topology
             .switches()
             .filter(|switch| {
-                plan.wiring.qps.iter().any(|qp| {
-                    plan.wiring.routes.next_hops(*switch, NodeId(qp.target)).len() > 1
-                })
+                plan.wiring
+                    .qps
+                    .iter()
+                    .any(|qp| plan.wiring.routes.next_hops(*switch, NodeId(qp.target)).len() > 1)
             })
             .collect();
         for switch in &choosing {
@@ -237,7 +241,9 @@ impl Notes {
                 {
                     continue;
                 }
-                let Some(other) = plan.spec.switches[neighbour.index()].as_deref() else { continue };
+                let Some(other) = plan.spec.switches[neighbour.index()].as_deref() else {
+                    continue;
+                };
                 if config.ecmp == other.ecmp && config.ecmp.seed != EcmpSeed::Node {
                     let text = "switches of two tiers hash alike (function, seed and offset): the \
                                 upper one uses only some of its links"

@@ -148,9 +148,12 @@ fn lossy_drops(report: &Report) -> Option<Finding> {
 /// PFC acts where ECN should have acted before it.
 fn ecn_after_pfc(report: &Report, plan: &Plan) -> Option<Finding> {
     let totals = &report.totals;
-    let dcqcn = plan.spec.nics.iter().flatten().any(|nic| {
-        matches!(nic.congestion, CongestionConfig::Dcqcn(_))
-    });
+    let dcqcn = plan
+        .spec
+        .nics
+        .iter()
+        .flatten()
+        .any(|nic| matches!(nic.congestion, CongestionConfig::Dcqcn(_)));
     if totals.pfc_xoff_frames == 0 || totals.ecn_marked_packets > 0 || !dcqcn {
         return None;
     }
@@ -290,9 +293,10 @@ fn incast(report: &Report) -> Option<Finding> {
     if sources.len() < 2 {
         return None;
     }
-    let into = report.ports.iter().find(|port| {
-        port.peer.strip_prefix(target).is_some_and(|rest| rest.starts_with('/'))
-    })?;
+    let into = report
+        .ports
+        .iter()
+        .find(|port| port.peer.strip_prefix(target).is_some_and(|rest| rest.starts_with('/')))?;
     let first = flows.iter().map(|flow| flow.start_s).fold(f64::INFINITY, f64::min);
     let last = flows.iter().map(|flow| flow.start_s + flow.fct_s.unwrap_or(f64::INFINITY));
     let last = last.fold(0.0, f64::max).min(report.simulated_time_s);

@@ -280,7 +280,9 @@ pub(crate) fn check_names(tree: &Node) -> Result<(), LoadError> {
         };
         let known = |name: &&&str| {
             **name == field
-                || ["_s", "_bytes", "_bps"].iter().any(|unit| name.strip_suffix(unit) == Some(field))
+                || ["_s", "_bytes", "_bps"]
+                    .iter()
+                    .any(|unit| name.strip_suffix(unit) == Some(field))
         };
         if names.iter().find(known).is_none() {
             return fail(suggestion(field, names));

@@ -67,9 +67,7 @@ pub fn check_target(target: &Path) -> Result<(), Complaint> {
 
 /// Writes a file: first beside it, then renamed.
 pub fn write_file(target: &Path, text: &str) -> Result<(), Complaint> {
-    let fail = |error: std::io::Error| {
-        Complaint(format!("error: {}: {error}", target.display()))
-    };
+    let fail = |error: std::io::Error| Complaint(format!("error: {}: {error}", target.display()));
     let parent = match target.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

@@ -18,8 +18,8 @@ use models::traffic::{self, FlowConfig, TrafficConfig};
 
 use crate::library::{self, Kind};
 use crate::load::{
-    LoadError, Node, Origin, Path, SourceId, Sources, Table, Value, assignment, from_node, near_miss, parse,
-    to_toml,
+    LoadError, Node, Origin, Path, SourceId, Sources, Table, Value, assignment, from_node,
+    near_miss, parse, to_toml,
 };
 use crate::schema::{Override, Scenario};
 

@@ -66,7 +66,8 @@ pub fn run(
         let message = format!("error: a conservation law is broken; this is a bug:\n  {list}");
         return Err(Complaint(message));
     }
-    let title = if loaded.scenario.title.is_empty() { &loaded.name } else { &loaded.scenario.title };
+    let title =
+        if loaded.scenario.title.is_empty() { &loaded.name } else { &loaded.scenario.title };
     let mut report = report::make(&outcome, &plan, title);
     if report.outcome == OutcomeKind::Interrupted && verdict == Verdict::TimeLimit {
         report.outcome = OutcomeKind::TimeLimit;

@@ -112,7 +112,18 @@ fn flows(flows: &[FlowReport]) -> String {
     let sized: Vec<&FlowReport> = flows.iter().filter(|flow| flow.bytes.is_some()).collect();
     let mut text = String::new();
     if !sized.is_empty() {
-        let header = ["flows", "count", "done", "FCT p50", "p95", "p99", "max", "slowdown p50", "p95", "p99"];
+        let header = [
+            "flows",
+            "count",
+            "done",
+            "FCT p50",
+            "p95",
+            "p99",
+            "max",
+            "slowdown p50",
+            "p95",
+            "p99",
+        ];
         let mut rows = vec![header.map(String::from).to_vec()];
         let mut lower = -1.0;
         for (name, upper) in BINS {

@@ -46,7 +46,8 @@ impl CheckArgs {
 
 /// One row for each kind of switch port.
 fn buffers(plan: &Plan) -> Vec<Vec<String>> {
-    let header = ["ports", "count", "rate", "delay", "headroom", "XOFF of an idle switch", "shared pool"];
+    let header =
+        ["ports", "count", "rate", "delay", "headroom", "XOFF of an idle switch", "shared pool"];
     let mut rows = vec![header.map(String::from).to_vec()];
     let mut counted: Vec<(Vec<String>, String, u32)> = Vec::new();
     let topology = &plan.wiring.topology;
@@ -62,7 +63,8 @@ fn buffers(plan: &Plan) -> Vec<Vec<String>> {
                 let group = base as usize + usize::from(priority);
                 u64::from(buffer.mmus[usize::from(slice)].ingress_limit(group)) * cell
             });
-            let shown = |bytes: Option<u64>| bytes.map_or("-".into(), |b| Bytes::new(b).to_string());
+            let shown =
+                |bytes: Option<u64>| bytes.map_or("-".into(), |b| Bytes::new(b).to_string());
             let values = vec![
                 info.rate.to_string(),
                 info.delay.to_string(),

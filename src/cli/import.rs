@@ -31,8 +31,7 @@ enum Kind {
 impl ImportArgs {
     pub(super) fn run(&self) -> CommandResult {
         let Kind::Ns3 { dir, out } = &self.kind;
-        let imported =
-            import::ns3(dir).map_err(|error| Complaint(format!("error: {error}")))?;
+        let imported = import::ns3(dir).map_err(|error| Complaint(format!("error: {error}")))?;
         for warning in &imported.warnings {
             eprintln!("warning: {warning}");
         }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use scenarios::library::{LIBRARY, Kind};
+use scenarios::library::{Kind, LIBRARY};
 use scenarios::text;
 
 use super::{CommandResult, print};

@@ -23,7 +23,9 @@ impl ShowArgs {
             let hint = near_miss(&self.name, names)
                 .map_or("see `rocesim list`".to_owned(), |near| format!("did you mean `{near}`?"));
             let name = &self.name;
-            return Err(Complaint(format!("error: nothing in the library is named {name:?}; {hint}")));
+            return Err(Complaint(format!(
+                "error: nothing in the library is named {name:?}; {hint}"
+            )));
         }
         for entry in &found {
             if found.len() > 1 {

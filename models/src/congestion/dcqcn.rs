@@ -126,8 +126,8 @@ pub enum Decrease {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Increase {
-    /// Timer and byte counter. Recovery while both counts are below the threshold, hyper increase
-    /// when both are above.
+    /// Timer and byte counter. Recovery while each has counted fewer than `rpg_threshold`, hyper
+    /// increase when both have counted more.
     TimerAndBytes,
     /// The timer alone: `rpg_threshold` recoveries, one additive increase, then hyper increases.
     Timer,
@@ -272,8 +272,8 @@ impl RateController for Dcqcn {
             return;
         }
         state.bytes_left = params.config.rpg_byte_reset.get();
-        state.byte_stage += 1;
         state.increase(params);
+        state.byte_stage += 1;
     }
 
     fn gauges(&self, now: Time) -> Gauges {
@@ -300,8 +300,8 @@ impl State {
             self.cut(params, now);
         } else {
             self.increase_at += params.config.rpg_time_reset;
-            self.timer_stage += 1;
             self.increase(params);
+            self.timer_stage += 1;
         }
     }
 
@@ -382,26 +382,26 @@ impl State {
         self.increase_at = now + config.rpg_time_reset;
     }
 
-    /// One increase, after the stage that caused it was counted.
+    /// One increase. The counts are those before the event that causes it, so that
+    /// `rpg_threshold` recoveries come first.
     fn increase(&mut self, params: &Params) {
-        let DcqcnConfig { rpg_threshold: threshold, rpg_ai_rate, rpg_hai_rate, increase, .. } =
-            params.config;
-        let (low, high) = match increase {
+        let config = &params.config;
+        let (low, high) = match config.increase {
             Increase::TimerAndBytes => {
                 (self.timer_stage.min(self.byte_stage), self.timer_stage.max(self.byte_stage))
             }
-            Increase::Timer => (self.timer_stage - 1, self.timer_stage - 1),
+            Increase::Timer => (self.timer_stage, self.timer_stage),
         };
-        let raise = if low > threshold {
-            let times = match increase {
-                Increase::TimerAndBytes => u64::from(low - threshold),
+        let raise = if low > config.rpg_threshold {
+            let times = match config.increase {
+                Increase::TimerAndBytes => u64::from(low - config.rpg_threshold),
                 Increase::Timer => 1,
             };
-            rpg_hai_rate.bps() * times
-        } else if high < threshold {
+            config.rpg_hai_rate.bps() * times
+        } else if high < config.rpg_threshold {
             0
         } else {
-            rpg_ai_rate.bps()
+            config.rpg_ai_rate.bps()
         };
         self.target = self.target.saturating_add(raise).min(params.line_rate);
         self.rate = self.rate / 2 + self.target / 2;
@@ -479,18 +479,21 @@ mod tests {
         dcqcn.on_cnp(now);
         // 40 -> 20 -> target 20, rate 10 (alpha 1)
         assert_eq!((gbps(&dcqcn), dcqcn.gauges(now).target_rate), (10.0, Rate::from_gbps(20)));
-        // 5 byte events: 4 recoveries (15, 17.5, 18.75, 19.375), then additive: target 20.04,
-        // rate (19.375 + 20.04) / 2 = 19.7075
+        // 5 byte events, 5 recoveries: 15, 17.5, 18.75, 19.375, 19.6875
         (0..5).for_each(|_| dcqcn.on_send(now, 10_000_000));
-        assert_eq!(gbps(&dcqcn), 19.7075);
-        // one timer: max 5 -> additive again: target 20.08
+        assert_eq!(gbps(&dcqcn), 19.6875);
+        // a timer event: byte count 5 is not below F: additive, target 20.04, rate
+        // (19.6875 + 20.04) / 2 = 19.86375
         dcqcn.advance(now, us(56));
-        assert_eq!(dcqcn.gauges(us(56)).target_rate, Rate::from_mbps(20_080));
-        // timers 2 to 5: additive, 20.24; byte events to 6, timer 6: min 6 > 5 -> hyper, i = 1
+        assert_eq!(gbps(&dcqcn), 19.863_75);
+        // four more of the timer and one of the counter: additive, target 20.24, counts 5 and 6
         dcqcn.advance(us(56), us(276));
         dcqcn.on_send(us(276), 10_000_000);
-        assert_eq!(dcqcn.gauges(us(276)).target_rate, Rate::from_mbps(20_280));
+        assert_eq!(dcqcn.gauges(us(276)).target_rate, Rate::from_mbps(20_240));
+        // timer: min 5, additive, 20.28; counts 6 and 6: hyper, 1 x 400 Mb/s
         dcqcn.advance(us(276), us(331));
+        assert_eq!(dcqcn.gauges(us(331)).target_rate, Rate::from_mbps(20_280));
+        dcqcn.on_send(us(331), 10_000_000);
         assert_eq!(dcqcn.gauges(us(331)).target_rate, Rate::from_mbps(20_680));
     }
 
