@@ -1,31 +1,14 @@
 //! The program as a user meets it.
 
+mod common;
+
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
+use common::{json_report, rocesim, text};
 use serde_json::Value;
-
-fn rocesim(arguments: &[&str], folder: &Path) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rocesim"));
-    command.args(arguments).current_dir(folder).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
 
 fn broken_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/broken")
-}
-
-/// The report of a run with `--json`, without what may differ between repeats.
-fn report(arguments: &[&str]) -> Value {
-    let folder = tempfile::tempdir().unwrap();
-    let output = rocesim(&[&["run", "--json"], arguments].concat(), folder.path());
-    assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
-    let mut report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    report.as_object_mut().unwrap().remove("performance");
-    report
 }
 
 #[test]
@@ -110,6 +93,8 @@ fn a_run_can_be_repeated_from_its_directory() {
 #[test]
 fn threads_and_repeats_do_not_change_the_report() {
     for name in ["permutation-fat-tree", "dumbbell-victim"] {
+        let folder = tempfile::tempdir().unwrap();
+        let report = |arguments: &[&str]| json_report(arguments, folder.path());
         let alone = report(&[name]);
         assert_eq!(report(&[name]), alone, "{name} repeated");
         for threads in ["2", "3"] {

@@ -285,10 +285,17 @@ pub(crate) fn check_names(tree: &Node) -> Result<(), LoadError> {
                     .any(|unit| name.strip_suffix(unit) == Some(field))
         };
         if names.iter().find(known).is_none() {
-            return fail(suggestion(field, names));
+            let short: Vec<&str> = names.iter().map(|name| without_unit(name)).collect();
+            return fail(suggestion(field, &short));
         }
     }
     Ok(())
+}
+
+/// `fct_s` as it is written in a key: `fct`.
+fn without_unit(name: &'static str) -> &'static str {
+    let units = ["_s", "_bytes", "_bps"];
+    units.iter().find_map(|unit| name.strip_suffix(unit)).unwrap_or(name)
 }
 
 const FLOW_FIELDS: &[&str] = &[

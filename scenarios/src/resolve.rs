@@ -132,7 +132,7 @@ fn load_text(
     let locate = |error: BuildError| place.locate(error);
     let topology = Topology::build(&scenario.topology).map_err(locate)?;
     let mut files = Vec::new();
-    inline_flows(&mut scenario, folder, user.origin, &mut files)?;
+    inline_flows(&mut scenario, folder, &place, &mut files)?;
     let devices = Devices::resolve(&mut library, &user, &place, &scenario, &topology)?;
     let presets = library.preset_sources();
     let flows = traffic::flows(&scenario.traffic, &topology, scenario.seed).map_err(locate)?;
@@ -342,16 +342,16 @@ fn drop_rivals(lower: &mut Node, upper: &Node) {
 fn inline_flows(
     scenario: &mut Scenario,
     folder: Option<&FsPath>,
-    root: Origin,
+    place: &Place,
     files: &mut Vec<(String, String)>,
 ) -> Result<(), LoadError> {
     for (index, section) in scenario.traffic.iter_mut().enumerate() {
         let TrafficConfig::Flows(list) = section else { continue };
         let Some(file) = &list.file else { continue };
         let path = folder.unwrap_or(FsPath::new(".")).join(file);
-        let place = format!("traffic[{index}].file");
-        let text = read_file(&path).map_err(|why| LoadError::new(why).within(&place))?;
-        list.flows.extend(flow_rows(&text, &path.display().to_string(), root)?);
+        let key = format!("traffic[{index}].file");
+        let text = read_file(&path).map_err(|why| place.locate(BuildError::new(key, why)))?;
+        list.flows.extend(flow_rows(&text, &path.display().to_string(), place.tree.origin)?);
         let name = path.file_name().map_or(file.clone(), |n| n.to_string_lossy().into_owned());
         files.push((name, text));
     }

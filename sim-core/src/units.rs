@@ -243,6 +243,9 @@ impl Notation {
             .iter()
             .map(|(name, _)| *name)
             .filter(|name| {
+                if matches!(*name, "kB" | "kbps") {
+                    return false;
+                }
                 let (name, unit) = (name.to_lowercase(), unit.to_lowercase());
                 name == unit || name.starts_with(&unit) || name.trim_end_matches("/s") == unit
             })

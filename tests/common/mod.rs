@@ -1,0 +1,26 @@
+//! Runs the program and reads what it prints.
+
+#![allow(dead_code)]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+pub(crate) fn rocesim(arguments: &[&str], folder: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rocesim"));
+    command.args(arguments).current_dir(folder).output().unwrap()
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// What `run --json` prints, without what may differ between repeats.
+pub(crate) fn json_report(arguments: &[&str], folder: &Path) -> Value {
+    let output = rocesim(&[&["run", "--json"], arguments].concat(), folder);
+    assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
+    let mut report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    report.as_object_mut().unwrap().remove("performance");
+    report
+}
