@@ -11,8 +11,6 @@ use models::switch::{Classifier, SwitchConfig};
 use models::topology::NodeKind;
 use sim_core::Bytes;
 
-use crate::resolve::Loaded;
-
 /// One thing to know about a scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Note {
@@ -25,7 +23,7 @@ pub struct Note {
 }
 
 /// All notes on a scenario, the worst first. A healthy one has none.
-pub fn notes(loaded: &Loaded, plan: &Plan) -> Vec<Note> {
+pub fn notes(plan: &Plan) -> Vec<Note> {
     let mut notes = Notes { notes: Vec::new(), seen: BTreeSet::new() };
     notes.mtu(plan);
     notes.classes(plan);
@@ -33,7 +31,7 @@ pub fn notes(loaded: &Loaded, plan: &Plan) -> Vec<Note> {
     notes.headroom(plan);
     notes.congestion(plan);
     notes.ecmp(plan);
-    notes.oversubscription(loaded, plan);
+    notes.oversubscription(plan);
     notes.notes.sort_by_key(|note| std::cmp::Reverse(note.severity));
     notes.notes
 }
@@ -255,8 +253,7 @@ impl Notes {
     }
 
     /// More host bandwidth below a switch than above it.
-    fn oversubscription(&mut self, loaded: &Loaded, plan: &Plan) {
-        let _ = loaded;
+    fn oversubscription(&mut self, plan: &Plan) {
         let topology = &plan.wiring.topology;
         let mut ratios: BTreeMap<String, u32> = BTreeMap::new();
         for switch in topology.switches() {

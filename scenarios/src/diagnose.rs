@@ -20,8 +20,9 @@ pub fn findings(report: &Report, plan: &Plan, outcome: &Outcome) -> Vec<Finding>
     findings.extend(lossy_drops(report));
     findings.extend(ecn_after_pfc(report, plan));
     findings.extend(receiver_limited(report));
-    findings.extend(ecmp_imbalance(report, plan, outcome));
+    findings.extend(ecmp_imbalance(report, plan));
     findings.extend(incast(report));
+    findings.extend(truncated_samples(plan, outcome));
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     findings
 }
@@ -204,7 +205,7 @@ fn receiver_limited(report: &Report) -> Option<Finding> {
 }
 
 /// Equal-cost links that carry very different loads.
-fn ecmp_imbalance(report: &Report, plan: &Plan, outcome: &Outcome) -> Option<Finding> {
+fn ecmp_imbalance(report: &Report, plan: &Plan) -> Option<Finding> {
     let wiring = &plan.wiring;
     let mut worst: Option<(f64, usize, f64, usize)> = None;
     for switch in wiring.topology.switches() {
@@ -223,7 +224,6 @@ fn ecmp_imbalance(report: &Report, plan: &Plan, outcome: &Outcome) -> Option<Fin
     let (ratio, hottest, mean, links) = worst?;
     // a link matters only if it was busy
     let port = &report.ports[hottest];
-    let wire = &wiring.wires[hottest];
     let busy = port.tx_bytes as f64 * 8.0 / port.rate_bps as f64 / report.simulated_time_s;
     if ratio < 1.3 || busy < 0.5 {
         return None;
@@ -232,7 +232,6 @@ fn ecmp_imbalance(report: &Report, plan: &Plan, outcome: &Outcome) -> Option<Fin
     let total = report.flows.len();
     let names: Vec<String> = on_it.iter().take(4).map(|qp| qp.to_string()).collect();
     let more = if on_it.len() > 4 { ", ..." } else { "" };
-    let _ = (outcome, wire);
     let text = format!(
         "ECMP is uneven: {} carries {:.1} times the mean of its {links} equal links ({} of {total} \
          flows: {}{more})",
@@ -279,6 +278,18 @@ fn flows_over(plan: &Plan, port: u32) -> Vec<usize> {
     };
     let passes = |qp: &usize| models::report::path(&plan.wiring, ecmp, *qp).contains(&port);
     (0..plan.wiring.qps.len()).filter(passes).collect()
+}
+
+/// Sampling ended before the run did.
+fn truncated_samples(plan: &Plan, outcome: &Outcome) -> Option<Finding> {
+    let (taken, most) = (outcome.samples(), plan.wiring.samples_max());
+    if taken < most {
+        return None;
+    }
+    let text = format!("only the first {taken} samples were kept");
+    let remedy = "raise sample.interval, or name fewer ports under sample.ports".to_owned();
+    let evidence = [("samples", json!(taken))];
+    Some(finding("truncated_samples", Severity::Info, text, evidence, Some(remedy)))
 }
 
 /// Several flows end at one port that is busy all the time: no setting of the fabric helps.

@@ -32,7 +32,7 @@ impl CheckArgs {
             estimate.packet_hops / 1e6
         ));
         print(&text::table(&buffers(&plan)));
-        let notes = check::notes(&loaded, &plan);
+        let notes = check::notes(&plan);
         let location = |key: &str| loaded.location(key);
         print("\n");
         print(&text::notes(&notes, location));

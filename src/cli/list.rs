@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use clap::Args;
 use scenarios::library::{Kind, LIBRARY};
-use scenarios::text;
 
 use super::{CommandResult, print};
 
@@ -31,6 +30,5 @@ fn rows(wanted: impl Fn(Kind) -> bool) -> String {
         };
         format!("  {key}{:<width$}  {}\n", entry.name, entry.title())
     });
-    let _ = text::table;
     lines.collect()
 }

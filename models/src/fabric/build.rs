@@ -54,7 +54,13 @@ pub fn plan(spec: Spec, shards: usize) -> Result<Plan, BuildError> {
     }
     let topology = &spec.topology;
     let frames = Frames::new(&spec.wire);
-    let mut routes = Routes::shortest(topology);
+    for (id, node) in topology.nodes().iter().enumerate() {
+        if topology.ports_of(NodeId(id as u32)).count() > usize::from(u16::MAX) {
+            let message = format!("{} has more than {} ports", node.name, u16::MAX);
+            return Err(BuildError::new("topology", message));
+        }
+    }
+    let mut routes = Routes::shortest(topology)?;
     routes.apply(topology, &spec.routes)?;
     let shard_of = partition(topology, shards);
     let count = shard_of.iter().max().map_or(1, |most| usize::from(*most) + 1);
@@ -79,6 +85,9 @@ pub fn plan(spec: Spec, shards: usize) -> Result<Plan, BuildError> {
         sampled_ports,
         sampled_qps: spec.sample.flows.unwrap_or(64).min(spec.flows.len() as u32),
     };
+    if spec.stop.stall == Delta::ZERO {
+        return Err(BuildError::new("stop.stall", "0 is out of range: a time is expected"));
+    }
     if spec.sample.interval == Some(Delta::ZERO) {
         return Err(BuildError::new("sample.interval", "0 is out of range: a time is expected"));
     }

@@ -43,7 +43,12 @@ pub struct Timeline {
     edges: Vec<Time>,
     next_sample: Option<Time>,
     interval: Delta,
+    /// Samples that memory allows.
+    samples_left: usize,
 }
+
+/// Values (of ports and QPs) that all samples together may hold.
+pub(crate) const SAMPLED_VALUES_MAX: usize = 20_000_000;
 
 impl Timeline {
     /// The timeline of `plan`.
@@ -58,6 +63,7 @@ impl Timeline {
             edges,
             next_sample: plan.wiring.sample_interval.map(|_| Time::ZERO),
             interval: plan.wiring.sample_interval.unwrap_or(Delta::MAX),
+            samples_left: plan.wiring.samples_max(),
         }
     }
 
@@ -101,7 +107,9 @@ impl Conductor<Tally> for Timeline {
                 self.edges.pop();
             }
             if let Some(sample) = self.next_sample.filter(|sample| *sample <= now) {
-                self.next_sample = Some(sample.saturating_add(self.interval));
+                self.samples_left = self.samples_left.saturating_sub(1);
+                let next = sample.saturating_add(self.interval);
+                self.next_sample = (self.samples_left > 0).then_some(next);
             }
             return Step::Global(global);
         }

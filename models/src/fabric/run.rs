@@ -65,6 +65,11 @@ where
 }
 
 impl<P: Probe> Outcome<P> {
+    /// Number of samples taken.
+    pub fn samples(&self) -> usize {
+        self.fabric.samples.len()
+    }
+
     /// Everything that must hold at the end of every run; each text is a bug.
     pub fn violations(&self) -> Vec<String> {
         let mut violations = Vec::new();

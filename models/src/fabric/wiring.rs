@@ -89,6 +89,12 @@ impl Wiring {
         self.wires.iter().filter(|wire| cut(wire)).map(reach).min().unwrap_or(Delta::MAX)
     }
 
+    /// Samples that memory allows.
+    pub fn samples_max(&self) -> usize {
+        let width = self.sampled_ports.len() + self.sampled_qps as usize;
+        super::conduct::SAMPLED_VALUES_MAX / width.max(1)
+    }
+
     /// Links between a QP's hosts.
     pub fn hops(&self, qp: &QpInfo) -> usize {
         let mut wire = &self.wires[qp.source_port as usize];

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use petgraph::algo::tarjan_scc;
+use petgraph::algo::kosaraju_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
 
 use super::DeadlockReport;
@@ -39,7 +39,7 @@ pub(super) fn cycles<P: Probe>(outcome: &Outcome<P>) -> Vec<DeadlockReport> {
             }
         }
     }
-    let components = tarjan_scc(&graph);
+    let components = kosaraju_scc(&graph);
     let cyclic = components.into_iter().filter(|members| members.len() > 1);
     cyclic.map(|members| describe(fabric, outcome, &graph, &members)).collect()
 }

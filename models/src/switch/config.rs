@@ -77,7 +77,7 @@ impl Default for BufferConfig {
             },
             lossy: ProfileConfig { dynamic_th: Some(3), ..ingress },
             lossless_queue: ProfileConfig {
-                static_th: Some(Size::Bytes(Bytes::MAX)),
+                static_th: Some(Size::bytes(1_000_000_000_000_000_000)),
                 ..egress.clone()
             },
             lossy_queue: ProfileConfig { dynamic_th: Some(0), ..egress },

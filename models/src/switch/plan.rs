@@ -120,7 +120,7 @@ fn plan_slice(
     for port in ports {
         let headroom = port_headroom(port, frames, cell);
         plan.places.push((slice as u8, groups.len() as u32));
-        plan.headroom.push(headroom * cell.get());
+        plan.headroom.push(headroom.saturating_mul(cell.get()));
         let pfc = &port.config.pfc;
         for priority in 0..PRIORITIES as u8 {
             let lossless = pfc.priorities.contains(&priority);
@@ -177,9 +177,10 @@ fn rest_of_buffer(
     cell: Bytes,
     ports: usize,
 ) -> Result<u64, BuildError> {
-    let rest = total.checked_sub(headroom.1 + reserve.1).filter(|rest| *rest > 0);
+    let taken = headroom.1.saturating_add(reserve.1);
+    let rest = total.checked_sub(taken).filter(|rest| *rest > 0);
     rest.ok_or_else(|| {
-        let bytes = |cells: u64| Bytes::new(cells * cell.get());
+        let bytes = |cells: u64| Bytes::new(cells.saturating_mul(cell.get()));
         let message = format!(
             "the {} ({}) and {} ({}) of {ports} ports fill the buffer ({}): nothing is left to share",
             headroom.0,
@@ -246,7 +247,9 @@ fn port_headroom(port: &PortPlan<'_>, frames: &Frames, cell: Bytes) -> u64 {
     let pfc = &port.config.pfc;
     match pfc.headroom {
         Headroom::Size(size) => size.to_cells(cell),
-        Headroom::RateDelay(factor) => port.rate.bytes_in(port.delay).get() * factor / cell.get(),
+        Headroom::RateDelay(factor) => {
+            port.rate.bytes_in(port.delay).get().saturating_mul(factor) / cell.get()
+        }
         Headroom::Auto => {
             let smallest = pfc.smallest_frame.map_or(frames.smallest(), |bytes| {
                 bytes.get().clamp(1, u64::from(frames.largest(port.mtu))) as u16
