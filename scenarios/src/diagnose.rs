@@ -204,20 +204,21 @@ fn receiver_limited(report: &Report) -> Option<Finding> {
     Some(finding("receiver_limited", Severity::Warning, text, evidence, remedy))
 }
 
-/// Equal-cost links that carry very different loads.
+/// Equal-cost links that carry very different loads because flows collide.
 fn ecmp_imbalance(report: &Report, plan: &Plan) -> Option<Finding> {
     let wiring = &plan.wiring;
+    let flows = flows_by_port(plan);
     let mut worst: Option<(f64, usize, f64, usize)> = None;
     for switch in wiring.topology.switches() {
         for group in uplink_groups(plan, switch) {
             let bytes: Vec<f64> = group.iter().map(|p| report.ports[*p].tx_bytes as f64).collect();
             let mean = stats::mean(&bytes);
-            let (hottest, most) = group.iter().zip(&bytes).fold((0, 0.0), |best, (port, bytes)| {
-                if *bytes > best.1 { (*port, *bytes) } else { best }
-            });
-            let ratio = if mean > 0.0 { most / mean } else { 1.0 };
-            if worst.is_none_or(|(most_so_far, ..)| ratio > most_so_far) {
-                worst = Some((ratio, hottest, mean, group.len()));
+            for (port, bytes) in group.iter().zip(&bytes) {
+                // one flow alone on a link is nobody's fault
+                let ratio = if mean > 0.0 && flows[*port].len() > 1 { bytes / mean } else { 1.0 };
+                if worst.is_none_or(|(most, ..)| ratio > most) {
+                    worst = Some((ratio, *port, mean, group.len()));
+                }
             }
         }
     }
@@ -225,19 +226,18 @@ fn ecmp_imbalance(report: &Report, plan: &Plan) -> Option<Finding> {
     // a link matters only if it was busy
     let port = &report.ports[hottest];
     let busy = port.tx_bytes as f64 * 8.0 / port.rate_bps as f64 / report.simulated_time_s;
-    if ratio < 1.3 || busy < 0.5 {
+    if ratio < 1.3 || busy < 0.25 {
         return None;
     }
-    let on_it = flows_over(plan, hottest as u32);
-    let total = report.flows.len();
-    let names: Vec<String> = on_it.iter().take(4).map(|qp| qp.to_string()).collect();
+    let on_it = &flows[hottest];
+    let names: Vec<String> = on_it.iter().take(4).map(usize::to_string).collect();
     let more = if on_it.len() > 4 { ", ..." } else { "" };
     let text = format!(
-        "ECMP is uneven: {} carries {:.1} times the mean of its {links} equal links ({} of {total} \
+        "ECMP is uneven: {} carries {ratio:.1} times the mean of its {links} equal links ({} of {} \
          flows: {}{more})",
         port.port,
-        ratio,
         on_it.len(),
+        report.flows.len(),
         names.join(", ")
     );
     let evidence = [
@@ -268,16 +268,21 @@ fn uplink_groups(plan: &Plan, switch: NodeId) -> Vec<Vec<usize>> {
     groups
 }
 
-/// The flows whose data passes a port.
-fn flows_over(plan: &Plan, port: u32) -> Vec<usize> {
+/// The flows whose data passes each port.
+fn flows_by_port(plan: &Plan) -> Vec<Vec<usize>> {
     let topology = &plan.wiring.topology;
     let ecmp = |node: u32| {
         let config = plan.spec.switches[node as usize].as_ref()?;
         let number = topology.node(NodeId(node)).number;
         Some(models::load_balance::Ecmp::new(&config.ecmp, number))
     };
-    let passes = |qp: &usize| models::report::path(&plan.wiring, ecmp, *qp).contains(&port);
-    (0..plan.wiring.qps.len()).filter(passes).collect()
+    let mut flows = vec![Vec::new(); plan.wiring.wires.len()];
+    for qp in 0..plan.wiring.qps.len() {
+        for port in models::report::path(&plan.wiring, ecmp, qp) {
+            flows[port as usize].push(qp);
+        }
+    }
+    flows
 }
 
 /// Sampling ended before the run did.

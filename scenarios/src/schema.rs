@@ -104,14 +104,17 @@ pub fn json_schema() -> serde_json::Value {
         "type": "string",
         "description": "name of a built-in preset; the keys here override it"
     });
-    let mut add = |pointer: &str| {
-        if let Some(properties) = schema.pointer_mut(pointer).and_then(|p| p.as_object_mut()) {
+    let algorithms = schema.pointer("/$defs/CongestionConfig/oneOf").and_then(|all| all.as_array());
+    let algorithms = 0..algorithms.map_or(0, Vec::len);
+    let sections = ["/properties", "/$defs/SwitchConfig/properties", "/$defs/NicConfig/properties"];
+    let places = sections
+        .into_iter()
+        .map(str::to_owned)
+        .chain(algorithms.map(|index| format!("/$defs/CongestionConfig/oneOf/{index}/properties")));
+    for place in places {
+        if let Some(properties) = schema.pointer_mut(&place).and_then(|p| p.as_object_mut()) {
             properties.insert("preset".to_owned(), preset.clone());
         }
-    };
-    add("/properties");
-    for definition in ["SwitchConfig", "NicConfig", "DcqcnConfig"] {
-        add(&format!("/$defs/{definition}/properties"));
     }
     schema
 }
