@@ -9,8 +9,10 @@ pub enum DropReason {
     IngressHeadroomFull,
     /// Lossy priority group over its limit.
     IngressLossyLimit,
-    /// Egress queue over its limit.
+    /// Lossy egress queue over its limit.
     EgressLossyLimit,
+    /// Lossless egress queue over the limit that it was given.
+    EgressLosslessLimit,
     /// Receive buffer of a NIC full.
     NicReceiveFull,
     /// Lost or corrupted on the link.
@@ -23,10 +25,11 @@ pub enum DropReason {
 
 impl DropReason {
     /// All reasons.
-    pub const ALL: [DropReason; 7] = [
+    pub const ALL: [DropReason; 8] = [
         DropReason::IngressHeadroomFull,
         DropReason::IngressLossyLimit,
         DropReason::EgressLossyLimit,
+        DropReason::EgressLosslessLimit,
         DropReason::NicReceiveFull,
         DropReason::Corrupt,
         DropReason::Ttl,
@@ -39,6 +42,7 @@ impl DropReason {
             DropReason::IngressHeadroomFull => "ingress_headroom_full",
             DropReason::IngressLossyLimit => "ingress_lossy_limit",
             DropReason::EgressLossyLimit => "egress_lossy_limit",
+            DropReason::EgressLosslessLimit => "egress_lossless_limit",
             DropReason::NicReceiveFull => "nic_receive_full",
             DropReason::Corrupt => "corrupt",
             DropReason::Ttl => "ttl",
@@ -62,7 +66,7 @@ pub struct PortCounters {
     pub tx_pause: [u32; PRIORITIES],
     /// XON frames sent, by priority.
     pub tx_resume: [u32; PRIORITIES],
-    /// Frames marked here as they were sent, by queue.
+    /// Marks set here, by queue; a frame that was marked before counts again.
     pub ecn_marked: [u32; PRIORITIES],
     /// Frames that were dropped on arrival here, by reason.
     pub drops: [u32; DropReason::ALL.len()],

@@ -1,4 +1,4 @@
-//! Dense indices. Each is valid for one [`crate::Topology`] or one list of QPs.
+//! Dense indices. Each is valid for one [`crate::topology::Topology`] or one list of QPs.
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {

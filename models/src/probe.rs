@@ -11,7 +11,7 @@ pub trait Probe: Default + Send {
     /// The first bit of a frame leaves `port`.
     #[inline]
     fn transmit(&mut self, _now: Time, _port: PortId, _packet: &Packet) {}
-    /// The last bit of a frame has arrived at `port` and been handled by its device.
+    /// The last bit of a frame has arrived at `port`; its device handles it next.
     #[inline]
     fn receive(&mut self, _now: Time, _port: PortId, _packet: &Packet) {}
     /// A frame that arrived at `port` is dropped.

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use petgraph::graph::{NodeIndex, UnGraph};
-use petgraph::unionfind::UnionFind;
 
 use crate::error::BuildError;
 use crate::ids::NodeId;
@@ -15,13 +14,13 @@ pub struct Routes {
     /// Column of each node that is a host.
     column: Vec<u32>,
     columns: usize,
-    /// Row of each node with several ports; `u32::MAX` for a node with one, which has no choice.
+    /// Row of each node but hosts with one port, which have no choice: `u32::MAX`.
     row: Vec<u32>,
     /// Row-major (node, host): index into `sets`.
     table: Vec<u32>,
     sets: Vec<Box<[u16]>>,
-    /// By host: the part of the graph that it is in, for nodes without a row.
-    part: Vec<u32>,
+    /// By node without a row: the node at the other end of its cable, and whether it forwards.
+    gate: Vec<(NodeId, bool)>,
 }
 
 /// More entries than this are refused before memory is taken.
@@ -38,11 +37,20 @@ impl Routes {
         }
         let nodes = topology.nodes().len();
         let mut row = vec![u32::MAX; nodes];
+        let mut gate = vec![(NodeId(0), false); nodes];
         let mut rows = 0;
         for node in (0..nodes as u32).map(NodeId) {
-            if topology.ports_of(node).count() != 1 {
-                row[node.index()] = rows;
-                rows += 1;
+            let mut ports = topology.ports_of(node);
+            match (topology.node(node).kind, ports.next(), ports.next()) {
+                (NodeKind::Host, Some(port), None) => {
+                    let neighbour = topology.neighbour(port);
+                    let forwards = topology.node(neighbour).kind == NodeKind::Switch;
+                    gate[node.index()] = (neighbour, forwards);
+                }
+                _ => {
+                    row[node.index()] = rows;
+                    rows += 1;
+                }
             }
         }
         let entries = rows as usize * hosts.len();
@@ -56,7 +64,7 @@ impl Routes {
             row,
             table: vec![0; entries],
             sets: vec![Box::default(), Box::new([0])],
-            part: parts(&graph),
+            gate,
         };
         let mut interned = BTreeMap::from([(Box::default(), 0), (Box::from([0]), 1)]);
         // hosts behind one link share the paths to their switch
@@ -68,7 +76,9 @@ impl Routes {
                 continue;
             };
             let switch = topology.neighbour(port);
-            if topology.node(switch).kind == NodeKind::Switch {
+            if topology.node(switch).kind == NodeKind::Host {
+                routes.fill(topology, &graph, host, &[host], &mut interned);
+            } else {
                 let index = topology.index_in_node(topology.port(port).peer) as u16;
                 behind.entry(switch).or_default().push((host, index));
             }
@@ -160,8 +170,12 @@ impl Routes {
     pub fn next_hops(&self, node: NodeId, host: NodeId) -> &[u16] {
         match self.slot(node, host) {
             Some(slot) => &self.sets[self.table[slot] as usize],
-            None if self.part[node.index()] == self.part[host.index()] => &self.sets[1],
-            None => &self.sets[0],
+            None => {
+                let (gate, forwards) = self.gate[node.index()];
+                let beyond = || self.slot(gate, host).is_some_and(|slot| self.table[slot] != 0);
+                let reachable = gate == host || (forwards && beyond());
+                &self.sets[usize::from(reachable)]
+            }
         }
     }
 
@@ -170,17 +184,6 @@ impl Routes {
         let row = self.row[node.index()];
         (row != u32::MAX).then(|| row as usize * self.columns + self.column[host.index()] as usize)
     }
-}
-
-/// Number of the connected part that each node is in.
-fn parts(graph: &UnGraph<NodeId, ()>) -> Vec<u32> {
-    let mut parts = UnionFind::new(graph.node_count());
-    for edge in graph.edge_indices() {
-        if let Some((a, b)) = graph.edge_endpoints(edge) {
-            parts.union(a.index() as u32, b.index() as u32);
-        }
-    }
-    parts.into_labeling()
 }
 
 fn graph_of(topology: &Topology) -> UnGraph<NodeId, ()> {
@@ -220,7 +223,7 @@ fn distances(topology: &Topology, graph: &UnGraph<NodeId, ()>, target: NodeId) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::{FatTreeConfig, LinkConfig, TopologyConfig};
+    use crate::topology::{FatTreeConfig, GraphConfig, GraphLink, LinkConfig, TopologyConfig};
     use sim_core::{Delta, Rate};
 
     #[test]
@@ -238,5 +241,33 @@ mod tests {
         assert_eq!(routes.next_hops(node("agg0"), node("host15")), [2, 3]);
         assert_eq!(routes.next_hops(node("core0"), node("host15")), [3]);
         assert_eq!(routes.next_hops(node("host0"), node("host15")), [0]);
+    }
+
+    #[test]
+    fn hosts_do_not_forward() {
+        let link = |a: &str, b: &str| GraphLink {
+            a: a.into(),
+            b: b.into(),
+            rate: Rate::from_gbps(100),
+            delay: Delta::from_us(1),
+            loss: 0.0,
+        };
+        let graph = GraphConfig {
+            hosts: ["a", "b", "c", "d"].map(String::from).to_vec(),
+            switches: vec!["s".into()],
+            links: vec![link("a", "b"), link("b", "s"), link("s", "c")],
+            numbered: false,
+            routes: vec![],
+        };
+        let topology = Topology::build(&TopologyConfig::Graph(graph)).unwrap();
+        let routes = Routes::shortest(&topology).unwrap();
+        let hops = |from: &str, to: &str| {
+            routes.next_hops(topology.find(from).unwrap(), topology.find(to).unwrap()).to_vec()
+        };
+        // b has two ports and ends traffic at both; a reaches b, and nothing beyond it
+        assert_eq!((hops("a", "b"), hops("b", "a")), (vec![0], vec![0]));
+        assert_eq!((hops("b", "c"), hops("c", "b"), hops("s", "b")), (vec![1], vec![0], vec![0]));
+        assert_eq!((hops("a", "c"), hops("c", "a"), hops("s", "a")), (vec![], vec![], vec![]));
+        assert_eq!((hops("a", "d"), hops("d", "a")), (vec![], vec![]));
     }
 }

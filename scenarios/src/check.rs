@@ -30,6 +30,7 @@ pub fn notes(plan: &Plan) -> Vec<Note> {
     notes.ecn_order(plan);
     notes.headroom(plan);
     notes.congestion(plan);
+    notes.quanta(plan);
     notes.ecmp(plan);
     notes.oversubscription(plan);
     notes.notes.sort_by_key(|note| std::cmp::Reverse(note.severity));
@@ -196,6 +197,20 @@ impl Notes {
                     self.add(Severity::Warning, "switch.pfc.headroom", text);
                 }
             }
+        }
+    }
+
+    /// Pauses that expire at one end and not at the other.
+    fn quanta(&mut self, plan: &Plan) {
+        let holds = |quanta: u16| quanta == 0;
+        let switches = plan.spec.switch_ports.iter().flatten().map(|port| holds(port.pfc.quanta));
+        let nics = plan.spec.nics.iter().flatten().map(|nic| holds(nic.pfc.quanta));
+        let kinds: BTreeSet<bool> = switches.chain(nics).collect();
+        if kinds.len() > 1 {
+            let text = "pfc.quanta is 0 on some devices only: pauses from these are not repeated, \
+                        but expire elsewhere"
+                .to_owned();
+            self.add(Severity::Warning, "switch.pfc.quanta", text);
         }
     }
 

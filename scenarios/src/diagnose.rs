@@ -11,6 +11,20 @@ use sim_core::{Bytes, Delta};
 
 use crate::stats;
 
+/// The kinds of findings.
+pub const KINDS: [&str; 10] = [
+    "deadlock",
+    "lossless_drops",
+    "qp_error",
+    "stalled",
+    "lossy_drops",
+    "ecn_after_pfc",
+    "receiver_limited",
+    "ecmp_imbalance",
+    "receiver_link_full",
+    "truncated_samples",
+];
+
 /// All findings, the worst first.
 pub fn findings(report: &Report, plan: &Plan, outcome: &Outcome) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -34,6 +48,7 @@ fn finding(
     evidence: impl IntoIterator<Item = (&'static str, Value)>,
     remedy: Option<String>,
 ) -> Finding {
+    debug_assert!(KINDS.contains(&kind));
     let evidence: BTreeMap<String, Value> =
         evidence.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
     Finding { kind: kind.to_owned(), severity, text, evidence, remedy }
@@ -66,13 +81,17 @@ fn lossless_drops(report: &Report, plan: &Plan) -> Option<Finding> {
         return None;
     }
     let of = |reason: &'static str| move |port: &PortReport| *port.drops.get(reason).unwrap_or(&0);
-    let (port, reason, count) = ["ingress_headroom_full", "nic_receive_full"]
-        .iter()
-        .filter_map(|reason| worst(report, of(reason)).map(|(port, n)| (port, *reason, n)))
-        .max_by_key(|(.., count)| *count)?;
+    let (port, reason, count) =
+        ["ingress_headroom_full", "nic_receive_full", "egress_lossless_limit"]
+            .iter()
+            .filter_map(|reason| worst(report, of(reason)).map(|(port, n)| (port, *reason, n)))
+            .max_by_key(|(.., count)| *count)?;
     let (cause, remedy) = if reason == "nic_receive_full" {
         let cause = "the receive buffer of the NIC overflows after XOFF".to_owned();
         (cause, "lower nic.receive.xoff or raise nic.receive.buffer".to_owned())
+    } else if reason == "egress_lossless_limit" {
+        let cause = "its queue is over the limit that it was given".to_owned();
+        (cause, "raise switch.buffer.lossless_queue.static_th: PFC limits the ingress side".into())
     } else {
         let headroom = headroom_at(plan, &port.port).unwrap_or(0);
         let cause = format!(

@@ -15,13 +15,17 @@
 
 use std::fmt;
 
+use models::counters::DropReason;
+use models::ids::PortId;
 use models::report::Report;
+use models::topology::Topology;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use sim_core::{Bytes, Delta, Rate};
 
+use crate::diagnose;
 use crate::load::{LoadError, Node, suggestion};
 use crate::stats;
 
@@ -247,7 +251,7 @@ fn aggregate(list: &[Value], name: &str) -> Option<Value> {
 }
 
 /// Refuses keys that name nothing in a report.
-pub(crate) fn check_names(tree: &Node) -> Result<(), LoadError> {
+pub(crate) fn check_names(tree: &Node, topology: &Topology) -> Result<(), LoadError> {
     let Some(expect) = tree.get("expect").and_then(Node::as_table) else { return Ok(()) };
     for entry in expect {
         let key = entry.key.as_str();
@@ -258,15 +262,26 @@ pub(crate) fn check_names(tree: &Node) -> Result<(), LoadError> {
         if ["flows", "ports"].contains(&key) {
             return fail(format!("; a key with a point is quoted: \"{key}.fct_max\""));
         }
-        let last = key.rsplit('.').next().unwrap_or(key);
-        let (names, how): (&[&str], _) = match key {
-            _ if key.starts_with("findings.") || key.starts_with("drops.") => continue,
-            "flows.completed" => continue,
-            _ if key.starts_with("flows[") => (FLOW_FIELDS, None),
-            _ if key.starts_with("flows.") => (FLOW_FIELDS, Some(AGGREGATES)),
-            _ if key.starts_with("ports.") && key.matches('.').count() > 1 => (PORT_FIELDS, None),
-            _ if key.starts_with("ports.") => (PORT_FIELDS, Some(AGGREGATES)),
-            _ => (TOTAL_FIELDS, None),
+        if key == "flows.completed" {
+            continue;
+        }
+        let (list, rest) = key.split_once('.').unwrap_or(("", key));
+        let (names, how, last): (Vec<&str>, _, &str) = match list {
+            "findings" => (diagnose::KINDS.to_vec(), None, rest),
+            "drops" => (DropReason::ALL.map(DropReason::name).to_vec(), None, rest),
+            "flows" => (FLOW_FIELDS.to_vec(), Some(AGGREGATES), rest),
+            _ if list.starts_with("flows[") => (FLOW_FIELDS.to_vec(), None, rest),
+            "ports" => match rest.rsplit_once('.') {
+                None => (PORT_FIELDS.to_vec(), Some(AGGREGATES), rest),
+                Some((port, field)) => {
+                    let mut ports = (0..topology.ports().len() as u32).map(PortId);
+                    if !ports.any(|id| topology.port_name(id) == port) {
+                        return fail(format!("; there is no port `{port}`"));
+                    }
+                    (PORT_FIELDS.to_vec(), None, field)
+                }
+            },
+            _ => (TOTAL_FIELDS.to_vec(), None, key),
         };
         let field = match how {
             None => last,
@@ -278,13 +293,7 @@ pub(crate) fn check_names(tree: &Node) -> Result<(), LoadError> {
                 }
             },
         };
-        let known = |name: &&&str| {
-            **name == field
-                || ["_s", "_bytes", "_bps"]
-                    .iter()
-                    .any(|unit| name.strip_suffix(unit) == Some(field))
-        };
-        if names.iter().find(known).is_none() {
+        if !names.iter().any(|name| *name == field || without_unit(name) == field) {
             let short: Vec<&str> = names.iter().map(|name| without_unit(name)).collect();
             return fail(suggestion(field, &short));
         }
@@ -293,7 +302,7 @@ pub(crate) fn check_names(tree: &Node) -> Result<(), LoadError> {
 }
 
 /// `fct_s` as it is written in a key: `fct`.
-fn without_unit(name: &'static str) -> &'static str {
+fn without_unit(name: &str) -> &str {
     let units = ["_s", "_bytes", "_bps"];
     units.iter().find_map(|unit| name.strip_suffix(unit)).unwrap_or(name)
 }

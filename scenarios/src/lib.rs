@@ -6,7 +6,7 @@
 //! - [`resolve`]: file, presets, `--set` and overrides become one checked [`resolve::Loaded`]
 //! - [`simulate`]: runs it: estimate, progress, report
 //! - [`check`], [`diagnose`]: what can be said before and after a run
-//! - [`expect`]: `[expect]`
+//! - [`expect`]: what must hold after a run (the section `[expect]`)
 //! - [`text`], [`output`]: what a person reads; the run directory
 //! - [`seeds`]: the same scenario over several seeds
 //! - [`import`]: other tools' files

@@ -37,6 +37,10 @@ pub fn write_run(
     write("scenario.toml", &loaded.resolved)?;
     write("flows.csv", &flows_csv(report))?;
     write("ports.csv", &ports_csv(report))?;
+    if !loaded.files.is_empty() {
+        let folder = fresh.path().join("inputs");
+        fs::create_dir(&folder).map_err(|error| fail(&folder, error))?;
+    }
     for (name, text) in loaded.files.iter().chain(extra) {
         write(name, text)?;
     }

@@ -128,11 +128,10 @@ fn load_text(
     let mut library = Library { sources, root: user.origin, trees: BTreeMap::new() };
     let tree = library.expand(&user)?;
     let mut scenario: Scenario = from_node(&tree, "")?;
-    let place = Place { tree, presets: library.preset_sources() };
+    let mut place = Place { tree, presets: library.preset_sources() };
+    let files = inline_flows(&mut scenario, folder, &mut place)?;
     let locate = |error: BuildError| place.locate(error);
     let topology = Topology::build(&scenario.topology).map_err(locate)?;
-    let mut files = Vec::new();
-    inline_flows(&mut scenario, folder, &place, &mut files)?;
     let devices = Devices::resolve(&mut library, &user, &place, &scenario, &topology)?;
     let presets = library.preset_sources();
     let flows = traffic::flows(&scenario.traffic, &topology, scenario.seed).map_err(locate)?;
@@ -160,7 +159,7 @@ fn load_text(
         sample: scenario.sample.clone(),
         seed: scenario.seed,
     };
-    crate::expect::check_names(&place.tree)?;
+    crate::expect::check_names(&place.tree, &spec.topology)?;
     let resolved = to_toml(&place.tree);
     let place = Place { presets, ..place };
     Ok(Loaded { name, scenario, spec, resolved, files, sources: Sources::default(), place })
@@ -252,53 +251,51 @@ impl Library<'_> {
 
     /// The user's tree over all presets that it names.
     fn expand(&mut self, user: &Node) -> Result<Node, LoadError> {
-        let mut tree = user.clone();
-        if let Some(name) = take(&mut tree, "preset") {
-            let mut preset = self.preset(Kind::ScenarioPreset, &name)?;
-            lay_over(&mut preset, tree);
-            tree = preset;
-        }
+        let mut upper = user.clone();
+        let origin = upper.origin;
+        let empty = || Node::new(Value::Table(Table::new()), origin);
+        let mut tree = match take(&mut upper, "preset") {
+            Some(name) => self.preset(Kind::ScenarioPreset, &name)?,
+            None => empty(),
+        };
         for (section, kind) in [("switch", Kind::SwitchPreset), ("nic", Kind::NicPreset)] {
-            let origin = tree.origin;
-            let mut upper = take(&mut tree, section)
-                .unwrap_or_else(|| Node::new(Value::Table(Table::new()), origin));
             let mut lower = self.generic(kind)?;
-            if let Some(name) = take(&mut upper, "preset") {
-                let preset = self.preset(kind, &name)?;
-                lay_over(&mut lower, preset);
+            for layer in [&mut tree, &mut upper] {
+                if let Some(layer) = take(layer, section) {
+                    self.add_layer(&mut lower, layer, kind)?;
+                }
             }
-            if kind == Kind::NicPreset {
-                self.expand_congestion(&mut lower, &mut upper)?;
-            }
-            lay_over(&mut lower, upper);
             put(&mut tree, section, lower);
         }
+        lay_over(&mut tree, upper);
         Ok(tree)
     }
 
-    /// Expands `nic.congestion.preset`. Such a preset may also set keys of `nic.np`, which the
-    /// user's own override.
-    fn expand_congestion(&mut self, lower: &mut Node, upper: &mut Node) -> Result<(), LoadError> {
-        let mut congestion = take(lower, "congestion");
-        if let Some(over) = take(upper, "congestion") {
-            match &mut congestion {
-                Some(below) => lay_over(below, over),
-                None => congestion = Some(over),
-            }
+    /// Lays a section over `lower`, the presets that it names first.
+    fn add_layer(
+        &mut self,
+        lower: &mut Node,
+        mut upper: Node,
+        kind: Kind,
+    ) -> Result<(), LoadError> {
+        if let Some(name) = take(&mut upper, "preset") {
+            let preset = self.preset(kind, &name)?;
+            self.add_layer(lower, preset, kind)?;
         }
-        let Some(mut congestion) = congestion else { return Ok(()) };
-        if let Some(name) = take(&mut congestion, "preset") {
-            let mut preset = self.preset(Kind::CongestionPreset, &name)?;
-            if let Some(np) = take(&mut preset, "np") {
-                let origin = np.origin;
-                let mut section = Node::new(Value::Table(Table::new()), origin);
-                put(&mut section, "np", np);
+        if let Some(mut congestion) = take(&mut upper, "congestion") {
+            if let Some(name) = take(&mut congestion, "preset") {
+                let mut preset = self.preset(Kind::CongestionPreset, &name)?;
+                let mut section = Node::new(Value::Table(Table::new()), preset.origin);
+                // such a preset may also set keys of the notification point
+                if let Some(np) = take(&mut preset, "np") {
+                    put(&mut section, "np", np);
+                }
+                put(&mut section, "congestion", preset);
                 lay_over(lower, section);
             }
-            lay_over(&mut preset, congestion);
-            congestion = preset;
+            put(&mut upper, "congestion", congestion);
         }
-        put(upper, "congestion", congestion);
+        lay_over(lower, upper);
         Ok(())
     }
 }
@@ -338,13 +335,14 @@ fn drop_rivals(lower: &mut Node, upper: &Node) {
     }
 }
 
-/// Reads the flows of CSV files.
+/// Reads the flows of CSV files; returns these under the names that they will have in a run
+/// directory, which the tree gets too.
 fn inline_flows(
     scenario: &mut Scenario,
     folder: Option<&FsPath>,
-    place: &Place,
-    files: &mut Vec<(String, String)>,
-) -> Result<(), LoadError> {
+    place: &mut Place,
+) -> Result<Vec<(String, String)>, LoadError> {
+    let mut files = Vec::new();
     for (index, section) in scenario.traffic.iter_mut().enumerate() {
         let TrafficConfig::Flows(list) = section else { continue };
         let Some(file) = &list.file else { continue };
@@ -352,10 +350,15 @@ fn inline_flows(
         let key = format!("traffic[{index}].file");
         let text = read_file(&path).map_err(|why| place.locate(BuildError::new(key, why)))?;
         list.flows.extend(flow_rows(&text, &path.display().to_string(), place.tree.origin)?);
-        let name = path.file_name().map_or(file.clone(), |n| n.to_string_lossy().into_owned());
+        let base = path.file_name().map_or(file.clone(), |n| n.to_string_lossy().into_owned());
+        let plain = base.split_once('-').filter(|(number, _)| number.parse::<usize>().is_ok());
+        let name = format!("inputs/{index}-{}", plain.map_or(base.as_str(), |(_, plain)| plain));
+        let path = Path::parse(&format!("traffic[{index}].file"))?;
+        let origin = place.tree.at(&path).map_or(place.tree.origin, |node| node.origin);
+        place.tree.set(&path, Node::new(Value::Text(name.clone()), origin))?;
         files.push((name, text));
     }
-    Ok(())
+    Ok(files)
 }
 
 const FLOW_COLUMNS: [&str; 7] =
@@ -528,4 +531,75 @@ fn check_overrides(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use models::congestion::CongestionConfig;
+    use sim_core::Rate;
+
+    const STAR: &str = "[topology]\nkind = \"star\"\nhosts = 2\n\
+                        link = { rate = \"100Gbps\", delay = \"1us\" }\n";
+
+    fn scenario(text: &str) -> Scenario {
+        let mut sources = Sources::default();
+        let options = LoadOptions::default();
+        let text = format!("{text}\n{STAR}");
+        let loaded = load_text(&mut sources, "test", &text, "test".into(), None, &options);
+        loaded.map_err(|error| error.render(&sources)).unwrap().scenario
+    }
+
+    fn ai_rate(scenario: &Scenario) -> Option<Rate> {
+        match &scenario.nic.congestion {
+            CongestionConfig::Dcqcn(dcqcn) => Some(dcqcn.rpg_ai_rate),
+            CongestionConfig::None(_) => None,
+        }
+    }
+
+    #[test]
+    fn the_generic_presets_are_the_defaults_of_the_model() {
+        let scenario = scenario("");
+        assert_eq!(scenario.switch, SwitchConfig::default());
+        assert_eq!(scenario.nic, NicConfig::default());
+    }
+
+    #[test]
+    fn later_layers_win() {
+        // generic < scenario preset < section preset < congestion preset < the file
+        let base = scenario("preset = \"hpcc-ns3\"");
+        assert_eq!(base.switch.buffer.cell.get(), 1);
+        assert_eq!(ai_rate(&base), Some(Rate::from_mbps(20)));
+        let sections = scenario(
+            "preset = \"hpcc-ns3\"\nswitch.preset = \"generic-32mb\"\n\
+             nic.congestion.preset = \"mlx5-default\"\nnic.congestion.rpg_hai_rate = \"7Mbps\"",
+        );
+        assert_eq!(sections.switch.buffer.cell.get(), 256);
+        assert_eq!(ai_rate(&sections), Some(Rate::from_mbps(5)));
+        let CongestionConfig::Dcqcn(dcqcn) = &sections.nic.congestion else { panic!() };
+        assert_eq!(dcqcn.rpg_hai_rate, Rate::from_mbps(7));
+        assert_eq!(sections.nic.np.notify, models::nic::Notify::Cnp);
+        // what only the scenario preset says stays
+        assert_eq!(sections.nic.mtu, 1000);
+    }
+
+    #[test]
+    fn a_congestion_preset_brings_its_algorithm_and_its_notification_point() {
+        let paper = scenario("nic.congestion.preset = \"dcqcn-paper\"");
+        assert_eq!(ai_rate(&paper), Some(Rate::from_mbps(40)));
+        assert_eq!(paper.nic.np.cnp_scope, models::nic::CnpScope::Qp);
+        let own = scenario(
+            "nic.congestion.preset = \"dcqcn-paper\"\nnic.np.cnp_scope = \"destination-ip\"",
+        );
+        assert_eq!(own.nic.np.cnp_scope, models::nic::CnpScope::DestinationIp);
+        assert_eq!(ai_rate(&scenario("nic.congestion.algorithm = \"none\"")), None);
+        let off = scenario("nic.preset = \"connectx-6-dx\"\nnic.congestion = \"none\"");
+        assert_eq!(ai_rate(&off), None);
+    }
+
+    #[test]
+    fn a_threshold_replaces_its_rival() {
+        let fixed = scenario("switch.buffer.lossless.static_th = \"1MB\"");
+        assert_eq!(fixed.switch.buffer.lossless.dynamic_th, None);
+    }
 }

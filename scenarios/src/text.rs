@@ -194,12 +194,16 @@ fn fabric(report: &Report) -> String {
             open => format!("; {open} not ended ({})", report.open_pauses[0].port),
         }
     );
-    let packets = totals.data_packets.max(1) as f64;
+    let marked = report
+        .nics
+        .iter()
+        .filter_map(|nic| nic.counters.get("np_ecn_marked_roce_packets").copied());
+    let share = marked.sum::<u64>() as f64 / totals.data_packets.max(1) as f64;
     let _ = writeln!(
         text,
-        "  ECN   {} packets marked ({:.2} %); {} CNPs sent, {} notifications acted on",
+        "  ECN   {} marks, {:.2} % of data arrived marked; {} CNPs sent, {} notifications acted on",
         totals.ecn_marked_packets,
-        totals.ecn_marked_packets as f64 / packets * 100.0,
+        share * 100.0,
         totals.cnp_sent,
         totals.cnp_handled
     );

@@ -184,6 +184,7 @@ where
                 now = end;
                 if shard.events - seen >= BATCH {
                     seen = shard.events;
+                    let status = shard.model.status();
                     if !owner(&Control { now, events: shard.events, status }) {
                         return Stop::Owner;
                     }

@@ -149,10 +149,10 @@ impl fmt::Display for Delta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit, size) = match self.0 {
             0 => return f.pad("0 s"),
-            ..1_000 => ("ps", 1.0),
-            ..1_000_000 => ("ns", 1e3),
-            ..1_000_000_000 => ("us", 1e6),
-            ..1_000_000_000_000 => ("ms", 1e9),
+            1..1_000 => ("ps", 1.0),
+            1_000..1_000_000 => ("ns", 1e3),
+            1_000_000..1_000_000_000 => ("us", 1e6),
+            1_000_000_000..1_000_000_000_000 => ("ms", 1e9),
             _ => ("s", 1e12),
         };
         f.pad(&format!("{} {unit}", crate::units::trimmed(self.0 as f64 / size)))

@@ -129,10 +129,10 @@ impl fmt::Display for Bytes {
     /// Decimal units: `1.5 MB`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit, size) = match self.0 {
-            ..1_000 => ("B", 1.0),
-            ..1_000_000 => ("KB", 1e3),
-            ..1_000_000_000 => ("MB", 1e6),
-            ..1_000_000_000_000 => ("GB", 1e9),
+            0..1_000 => ("B", 1.0),
+            1_000..1_000_000 => ("KB", 1e3),
+            1_000_000..1_000_000_000 => ("MB", 1e6),
+            1_000_000_000..1_000_000_000_000 => ("GB", 1e9),
             _ => ("TB", 1e12),
         };
         f.pad(&format!("{} {unit}", trimmed(self.0 as f64 / size)))
@@ -143,10 +143,10 @@ impl fmt::Display for Rate {
     /// Decimal units: `98.04 Gbps`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit, size) = match self.0 {
-            ..1_000 => ("bps", 1.0),
-            ..1_000_000 => ("Kbps", 1e3),
-            ..1_000_000_000 => ("Mbps", 1e6),
-            ..1_000_000_000_000 => ("Gbps", 1e9),
+            0..1_000 => ("bps", 1.0),
+            1_000..1_000_000 => ("Kbps", 1e3),
+            1_000_000..1_000_000_000 => ("Mbps", 1e6),
+            1_000_000_000..1_000_000_000_000 => ("Gbps", 1e9),
             _ => ("Tbps", 1e12),
         };
         f.pad(&format!("{} {unit}", trimmed(self.0 as f64 / size)))

@@ -66,6 +66,10 @@ impl RunArgs {
             }
         });
         match self.seeds {
+            Some(_) if self.plot => {
+                let message = "error: --plot shows one run: leave out --seeds";
+                Err(Complaint(message.to_owned()))
+            }
             Some(count) => self.run_seeds(count),
             None => self.run_once(),
         }

@@ -170,6 +170,7 @@ pub struct Dcqcn {
 struct Params {
     config: DcqcnConfig,
     line_rate: u64,
+    min_rate: u64,
     /// Share of alpha by which a cut lowers the rate: 2^(10 - rpg_gd).
     cut: f64,
     /// Smallest share that a cut leaves.
@@ -201,6 +202,7 @@ impl Dcqcn {
         let params = Params {
             config: config.clone(),
             line_rate: line_rate.bps(),
+            min_rate: config.rpg_min_rate.bps().min(line_rate.bps()),
             cut: 1.0 / f64::from(1u32 << (config.rpg_gd - 10)),
             keep: f64::from(config.rpg_min_dec_fac) / 100.0,
         };
@@ -328,7 +330,8 @@ impl State {
             Decrease::OnCnp => self.cut_at = self.period_at,
         }
         if first && config.rate_to_set_on_first_cnp > Rate::ZERO {
-            self.rate = self.rate.min(config.rate_to_set_on_first_cnp.bps());
+            let rate = config.rate_to_set_on_first_cnp.bps();
+            self.rate = rate.clamp(params.min_rate, params.line_rate);
         }
         match config.alpha_update {
             // the first notification starts the timer and sets alpha; it does not raise it too
@@ -373,7 +376,7 @@ impl State {
             self.target = self.rate;
         }
         let share = (1.0 - self.alpha * params.cut).max(params.keep);
-        self.rate = ((self.rate as f64 * share) as u64).max(config.rpg_min_rate.bps());
+        self.rate = ((self.rate as f64 * share) as u64).max(params.min_rate);
         self.cut_at = Time::MAX;
         self.period_at = now + config.rate_reduce_monitor_period;
         self.timer_stage = 0;
@@ -404,7 +407,7 @@ impl State {
             config.rpg_ai_rate.bps()
         };
         self.target = self.target.saturating_add(raise).min(params.line_rate);
-        self.rate = self.rate / 2 + self.target / 2;
+        self.rate = (self.rate / 2 + self.target / 2).max(params.min_rate);
     }
 }
 

@@ -6,7 +6,8 @@
 //! that were due before `t`, and those due at `t` see the input.
 //!
 //! To add an algorithm: one file with its config and state, a variant in [`CongestionConfig`] and
-//! one in [`RateControl`], and an arm in [`RateControl::new`] and in `delegate!`.
+//! one in [`RateControl`], and an arm in [`CongestionConfig::check`], in [`RateControl::new`] and in
+//! `delegate!`.
 
 mod dcqcn;
 mod mlx5;

@@ -79,12 +79,8 @@ impl<P: Probe> Fabric<P> {
         while let Some(slot) = arbiter.due(now) {
             let sender = &mut self.senders[arbiter.qp(slot) as usize];
             if sender.state == SenderState::Waiting {
-                if sender.pacer.ready_at() > now {
-                    arbiter.wait(sender.pacer.ready_at(), slot);
-                } else {
-                    sender.state = SenderState::Ready;
-                    arbiter.set_ready(slot);
-                }
+                sender.state = SenderState::Idle;
+                activate(sender, arbiter, now, params);
             }
         }
         let senders = &mut self.senders;
@@ -219,6 +215,11 @@ impl<P: Probe> Fabric<P> {
 
     /// A frame has reached its host.
     pub(super) fn arrive_at_nic(&mut self, port: u32, packet: Packet, agenda: &mut Queue) {
+        let qp = &self.wiring.qps[packet.qp as usize];
+        let host = if packet.kind == Kind::Data { qp.target } else { qp.source };
+        if host != self.wiring.wires[port as usize].node {
+            return self.drop(agenda.now(), port, &packet, DropReason::NoRoute, false);
+        }
         let index = self.nic_of(port);
         if packet.kind == Kind::Data && self.nics[index].receive.is_some() {
             return self.buffer_data(index, port, packet, agenda);
@@ -284,6 +285,7 @@ impl<P: Probe> Fabric<P> {
         let receiver = &mut self.receivers[packet.qp as usize];
         let receipt =
             receiver.responder.on_data(now, packet.psn, packet.ack_req(), &params.responder);
+        counters.duplicate_request += u64::from(receipt.duplicate);
         if receipt.accepted {
             receiver.delivered_bytes += u64::from(packet.arg);
             receiver.last_delivery = now;
@@ -313,7 +315,6 @@ impl<P: Probe> Fabric<P> {
         let ack_dscp = config.qos.ack_dscp.unwrap_or(qp.dscp);
         let (kind, psn) = match receipt.reply {
             Reply::None => {
-                counters.duplicate_request += u64::from(!receipt.accepted);
                 return self.kick(port, agenda);
             }
             Reply::Ack(psn) => (Kind::Ack, psn),

@@ -73,6 +73,7 @@ impl<P: Probe> Fabric<P> {
             Refusal::IngressHeadroomFull => (DropReason::IngressHeadroomFull, true),
             Refusal::IngressLossyLimit => (DropReason::IngressLossyLimit, false),
             Refusal::EgressLossyLimit => (DropReason::EgressLossyLimit, false),
+            Refusal::EgressLosslessLimit => (DropReason::EgressLosslessLimit, true),
         };
         self.drop(agenda.now(), port, packet, reason, lossless);
     }

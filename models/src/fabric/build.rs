@@ -62,9 +62,14 @@ pub fn plan(spec: Spec, shards: usize) -> Result<Plan, BuildError> {
     }
     let mut routes = Routes::shortest(topology)?;
     routes.apply(topology, &spec.routes)?;
-    let shard_of = partition(topology, shards);
+    let mut shard_of = partition(topology, shards);
+    let mut wires = wires(&spec, &shard_of);
+    if shards > 1 && lookahead(&wires, &shard_of, &frames).is_zero() {
+        // a link that takes no time cannot be cut
+        shard_of.fill(0);
+        wires.iter_mut().for_each(|wire| wire.peer_shard = 0);
+    }
     let count = shard_of.iter().max().map_or(1, |most| usize::from(*most) + 1);
-    let wires = wires(&spec, &shard_of);
     let qps = qps(&spec, &routes)?;
     let buffers = buffers(&spec, &frames)?;
     let sampled_ports = sampled_ports(&spec)?;
@@ -92,6 +97,14 @@ pub fn plan(spec: Spec, shards: usize) -> Result<Plan, BuildError> {
         return Err(BuildError::new("sample.interval", "0 is out of range: a time is expected"));
     }
     Ok(Plan { spec: Arc::new(spec), wiring: Arc::new(wiring), buffers, nics, shards: count })
+}
+
+/// The least time from a frame's first bit on a cut link to its handling at the other end.
+fn lookahead(wires: &[Wire], shard_of: &[u16], frames: &Frames) -> Delta {
+    let shortest = frames.wire_len(frames.shortest());
+    let cut = wires.iter().filter(|wire| wire.peer_shard != shard_of[wire.node as usize]);
+    let reach = |wire: &Wire| wire.clock.time(shortest) + wire.arrival_delay;
+    cut.map(reach).min().unwrap_or(Delta::MAX)
 }
 
 /// Splits the nodes into parts of about equally many ports; hosts go with their first switch, and
@@ -363,8 +376,8 @@ fn prepare_nics(configs: &[Option<Arc<NicConfig>>]) -> Vec<Option<Arc<NicParams>
 impl Plan {
     /// The least time from one shard to another.
     pub fn lookahead(&self) -> Delta {
-        let shard_of = |wire: &Wire| self.wiring.shard_of[wire.node as usize];
-        self.wiring.lookahead(|wire| wire.peer_shard != shard_of(wire))
+        let Wiring { wires, shard_of, frames, .. } = &*self.wiring;
+        lookahead(wires, shard_of, frames)
     }
 
     /// Builds one shard.

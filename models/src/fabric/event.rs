@@ -5,8 +5,10 @@
 ///
 /// 1. frames arrive,
 /// 2. PFC takes effect, pauses expire,
-/// 3. ports begin to send,
+/// 3. ports that were busy, or waited for a pacer, send,
 /// 4. everything else.
+///
+/// A port that is idle sends at once what an event gives it, as part of that event.
 ///
 /// There is at most one live event per (kind, component). Timers of congestion control are no
 /// events (see `congestion`); they come last of all.

@@ -293,9 +293,12 @@ impl<P: Probe> Fabric<P> {
         self.kick(port, agenda);
     }
 
-    /// Quanta of an XOFF frame; where pauses do not expire, any but zero.
+    /// Quanta of an XOFF frame; the most that there are where pauses do not expire.
     fn xoff_quanta(&self, port: u32) -> u16 {
-        self.wiring.wires[port as usize].pfc_quanta.max(1)
+        match self.wiring.wires[port as usize].pfc_quanta {
+            0 => u16::MAX,
+            quanta => quanta,
+        }
     }
 
     /// Keeps one live refresh event for a port that holds XOFF.
@@ -368,7 +371,7 @@ impl<P: Probe> Fabric<P> {
     }
 
     /// The queue that a PFC frame of this priority pauses at this port, if it is obeyed.
-    fn obeyed_queue(&self, wire: &Wire, priority: u8) -> Option<u8> {
+    pub(crate) fn obeyed_queue(&self, wire: &Wire, priority: u8) -> Option<u8> {
         if wire.is_switch {
             let map = &self.switches[wire.owner as usize].pfc_to_queue[usize::from(wire.index)];
             Some(map[usize::from(priority & 7)]).filter(|queue| *queue < 8)

@@ -81,14 +81,6 @@ pub struct QpInfo {
 }
 
 impl Wiring {
-    /// The least time from a frame's first bit on a link to its handling at the other end, over
-    /// the links for which `cut` holds.
-    pub fn lookahead(&self, cut: impl Fn(&Wire) -> bool) -> Delta {
-        let shortest = self.frames.wire_len(self.frames.shortest());
-        let reach = |wire: &Wire| wire.clock.time(shortest) + wire.arrival_delay;
-        self.wires.iter().filter(|wire| cut(wire)).map(reach).min().unwrap_or(Delta::MAX)
-    }
-
     /// Samples that memory allows.
     pub fn samples_max(&self) -> usize {
         let width = self.sampled_ports.len() + self.sampled_qps as usize;

@@ -216,6 +216,8 @@ pub enum Reply {
 pub struct Receipt {
     /// It was the expected one: its payload is delivered.
     pub accepted: bool,
+    /// It had been accepted before.
+    pub duplicate: bool,
     /// What is sent back.
     pub reply: Reply,
 }
@@ -230,17 +232,11 @@ pub struct ResponderParams {
 }
 
 /// The receiving side.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Responder {
     expected: u32,
     /// The gap at this PSN was reported, at that time.
     nak: Option<(u32, Time)>,
-}
-
-impl Default for Responder {
-    fn default() -> Self {
-        Responder { expected: 0, nak: None }
-    }
 }
 
 impl Responder {
@@ -256,16 +252,17 @@ impl Responder {
         if psn == self.expected {
             self.expected += 1;
             let reply = if ack_req { Reply::Ack(psn) } else { Reply::None };
-            return Receipt { accepted: true, reply };
+            return Receipt { accepted: true, duplicate: false, reply };
         }
-        let reply = if psn > self.expected {
+        let duplicate = psn < self.expected;
+        let reply = if !duplicate {
             self.report_gap(now, params)
         } else if params.ack_duplicates {
             Reply::Ack(self.expected - 1)
         } else {
             Reply::None
         };
-        Receipt { accepted: false, reply }
+        Receipt { accepted: false, duplicate, reply }
     }
 
     fn report_gap(&mut self, now: Time, params: &ResponderParams) -> Reply {
@@ -328,7 +325,8 @@ mod tests {
             |responder: &mut Responder, psn| responder.on_data(us(1), psn, false, &STRICT);
         assert!(receive(&mut responder, 0).accepted && receive(&mut responder, 1).accepted);
         // 2 is lost
-        assert_eq!(receive(&mut responder, 3), Receipt { accepted: false, reply: Reply::Nak(2) });
+        let gap = Receipt { accepted: false, duplicate: false, reply: Reply::Nak(2) };
+        assert_eq!(receive(&mut responder, 3), gap);
         assert_eq!(receive(&mut responder, 4).reply, Reply::None);
         assert_eq!(requester.on_nak(us(2), 2, &PARAMS), Progress::Advanced);
         let segment = requester.take(us(3), &PARAMS).unwrap();
@@ -337,7 +335,8 @@ mod tests {
         assert!(receive(&mut responder, 2).accepted);
         assert_eq!(receive(&mut responder, 4).reply, Reply::Nak(3));
         // duplicates are acknowledged with the last in order
-        assert_eq!(receive(&mut responder, 1).reply, Reply::Ack(2));
+        let again = Receipt { accepted: false, duplicate: true, reply: Reply::Ack(2) };
+        assert_eq!(receive(&mut responder, 1), again);
         // a NAK that says what is known changes nothing
         assert_eq!(requester.on_nak(us(4), 1, &PARAMS), Progress::Stale);
         assert_eq!(requester.take(us(4), &PARAMS).unwrap().psn, 3);

@@ -58,7 +58,7 @@ mod tests {
             });
             due.iter().filter(|due| **due).count()
         };
-        // qp: 0, 1, 2, then 5 (QP 1), 6 (QP 2)... QP 0 again at 6 us; host: 0, 2, 4, 6; port: 0, 4
+        // by QP: at 0, 1, 2 us, and QP 0 again at 6; by host: 0, 2, 4; by port: 0, 4
         assert_eq!(sent(CnpScope::Qp), 4);
         assert_eq!(sent(CnpScope::DestinationIp), 3);
         assert_eq!(sent(CnpScope::Port), 2);

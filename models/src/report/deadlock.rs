@@ -32,8 +32,10 @@ pub(super) fn cycles<P: Probe>(outcome: &Outcome<P>) -> Vec<DeadlockReport> {
             for packet in frames.packets() {
                 let ingress = wire.first_port + u32::from(packet.ingress);
                 let upstream = fabric.wiring.wires[ingress as usize].peer as usize;
-                let waiting = upstream * PRIORITIES + usize::from(packet.pg);
-                if fabric.ports[upstream].pause.paused() & (1 << packet.pg) != 0 {
+                let wire = &fabric.wiring.wires[upstream];
+                let Some(above) = fabric.obeyed_queue(wire, packet.pg) else { continue };
+                let waiting = upstream * PRIORITIES + usize::from(above);
+                if fabric.ports[upstream].pause.paused() & (1 << above) != 0 {
                     graph.update_edge(nodes[waiting], nodes[port * PRIORITIES + queue], ());
                 }
             }

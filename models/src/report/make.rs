@@ -98,9 +98,12 @@ impl<'a, P: Probe> Context<'a, P> {
             let mtu = self.plan.spec.nics[info.source as usize].as_ref().map_or(4096, |n| n.mtu);
             ideal::fct(wiring, &self.path(qp), bytes, mtu)
         });
-        let measured = |edge: usize, default: u64| receiver.measured[edge].unwrap_or(default);
-        let measured_bytes =
-            measured(1, receiver.delivered_bytes) - measured(0, 0).min(receiver.delivered_bytes);
+        // an edge beyond the end of the run finds what was delivered by then
+        let measured = |edge: usize| match receiver.measured[edge] {
+            Some(bytes) if self.plan.wiring.measure[edge] <= self.outcome.end => bytes,
+            _ => receiver.delivered_bytes,
+        };
+        let measured_bytes = measured(1) - measured(0);
         let begin = self.window[0].max(info.start);
         let finish = if delivered { receiver.last_delivery } else { self.window[1] };
         let active = finish.min(self.window[1]).since(begin).as_secs();

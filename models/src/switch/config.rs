@@ -167,7 +167,7 @@ impl Default for SwitchPfcConfig {
 /// How much a lossless PG may hold beyond its limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Headroom {
-    /// From the link: see [`crate::switch::headroom`].
+    /// From the link: see [`crate::switch::auto_cells`].
     Auto,
     /// This much at every port.
     Size(Size),

@@ -6,7 +6,7 @@
 //! ```text
 //! wire bytes = r x (2 x propagation + latency here + latency and response time there)
 //!            + the frame that this port is sending, which the PFC frame waits for
-//!            + the PFC frame
+//!            + a PFC frame for each lossless priority, since those of others may go first
 //!            + the frame that upstream has begun when the pause takes effect
 //! ```
 //!
@@ -35,6 +35,8 @@ pub struct HeadroomInput {
     pub smallest: u16,
     /// Bytes of a buffer cell.
     pub cell: Bytes,
+    /// Lossless priorities of the port.
+    pub priorities: u64,
 }
 
 /// Headroom in cells.
@@ -44,7 +46,9 @@ pub fn auto_cells(input: &HeadroomInput, frames: &Frames) -> u64 {
     let cells = |len: u16| u64::from(len).div_ceil(cell);
     let flight = input.delay * 2 + input.latency + input.upstream;
     let bytes_in_flight = input.rate.bytes_in(flight).get() + 1;
-    let wire = bytes_in_flight + 2 * frames.wire_len(largest) + frames.wire_len(frames.pfc);
+    let wire = bytes_in_flight
+        + 2 * frames.wire_len(largest)
+        + input.priorities * frames.wire_len(frames.pfc);
     // cells x wire / wire_len(frame), for the worst frame; and one more for a frame begun
     let expanded = |len: u16| (wire * cells(len)).div_ceil(frames.wire_len(len)) + cells(len);
     let worst = expanded(input.smallest).max(expanded(one_byte_over(largest, cell)));
@@ -73,6 +77,7 @@ mod tests {
             mtu: 4096,
             smallest: 4174,
             cell: Bytes::new(1),
+            priorities: 1,
         };
         // in flight: 100 Gb/s x 900 ns = 11,250 (+1); frames 2 x 4194; PFC 84: 19,723 wire bytes;
         // x 4174/4194 = 19,628.9 -> 19,629, + a frame begun 4174 + the frame over the limit 4174

@@ -62,8 +62,10 @@ pub enum Refusal {
     IngressHeadroomFull,
     /// A lossy PG is over its limit.
     IngressLossyLimit,
-    /// The egress queue is over its limit.
+    /// A lossy egress queue is over its limit.
     EgressLossyLimit,
+    /// A lossless egress queue is over the limit that it was given.
+    EgressLosslessLimit,
 }
 
 /// Use of one PG or queue, in cells. The reserve fills first and empties last.
@@ -171,11 +173,16 @@ impl Mmu {
     pub fn egress_admits(&self, queue: usize, cells: u32) -> Result<(), Refusal> {
         let account = &self.queues[queue];
         let shared = (account.used + cells).saturating_sub(account.profile.reserve);
+        if shared == 0 {
+            return Ok(());
+        }
+        let within = shared <= account.limit(&self.pools);
+        if account.profile.lossless {
+            // what ingress has admitted is in the buffer: only the queue's own limit counts
+            return if within { Ok(()) } else { Err(Refusal::EgressLosslessLimit) };
+        }
         let free = self.pools[usize::from(account.profile.pool)].free();
-        let fits = shared == 0
-            || (shared <= account.limit(&self.pools) && shared.min(cells) <= free)
-            || account.profile.lossless;
-        if fits { Ok(()) } else { Err(Refusal::EgressLossyLimit) }
+        if within && shared.min(cells) <= free { Ok(()) } else { Err(Refusal::EgressLossyLimit) }
     }
 
     /// Charges an admitted frame to egress queue `queue`.

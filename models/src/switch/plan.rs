@@ -262,6 +262,7 @@ fn port_headroom(port: &PortPlan<'_>, frames: &Frames, cell: Bytes) -> u64 {
                 mtu: port.mtu,
                 smallest,
                 cell,
+                priorities: pfc.priorities.len() as u64,
             };
             auto_cells(&input, frames)
         }
