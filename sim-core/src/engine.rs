@@ -156,6 +156,17 @@ impl<M: Model> Shard<M> {
     }
 }
 
+impl<M: Model> Shard<M> {
+    /// Takes the messages for this shard, which has this index.
+    fn accept(&mut self, index: usize, shared: &Shared<M>) {
+        for sender in &shared.mailboxes {
+            for message in lock(&sender[index]).drain(..) {
+                self.model.accept(message, &mut self.agenda);
+            }
+        }
+    }
+}
+
 fn run_alone<M, C, F>(shard: &mut Shard<M>, mut conductor: C, mut owner: F) -> Stop
 where
     M: Model,
@@ -262,11 +273,7 @@ where
     let mut now = Time::ZERO;
     let mut heard = 0;
     loop {
-        for sender in &shared.mailboxes {
-            for message in lock(&sender[index]).drain(..) {
-                shard.model.accept(message, &mut shard.agenda);
-            }
-        }
+        shard.accept(index, shared);
         let next_event = shard.agenda.next_time();
         let status = shard.model.status();
         *lock(&shared.edges[index]) = Edge { status, next_event, events: shard.events };
@@ -293,7 +300,10 @@ where
         }
         shared.barrier.wait();
         match step {
-            _ if shared.stopped.load(Ordering::Relaxed) => return Stop::Owner,
+            _ if shared.stopped.load(Ordering::Relaxed) => {
+                shard.accept(index, shared);
+                return Stop::Owner;
+            }
             Step::Stop(reason) => return Stop::Conductor(reason),
             Step::Global(time) => shard.model.global(time, &mut shard.agenda),
             Step::Run { .. } => {}

@@ -90,8 +90,9 @@ pub fn plan(spec: Spec, shards: usize) -> Result<Plan, BuildError> {
         sampled_ports,
         sampled_qps: spec.sample.flows.unwrap_or(64).min(spec.flows.len() as u32),
     };
-    if spec.stop.stall == Delta::ZERO {
-        return Err(BuildError::new("stop.stall", "0 is out of range: a time is expected"));
+    if spec.stop.stall < Delta::from_us(1) {
+        let message = format!("{} is out of range: at least 1us is expected", spec.stop.stall);
+        return Err(BuildError::new("stop.stall", message));
     }
     if spec.sample.interval == Some(Delta::ZERO) {
         return Err(BuildError::new("sample.interval", "0 is out of range: a time is expected"));

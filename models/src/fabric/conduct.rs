@@ -123,9 +123,9 @@ impl Conductor<Tally> for Timeline {
         }
         // what is still in the agenda then has no effect: timers of what is done
         let done = !self.endless && status.finished >= self.flows && status.live == 0;
-        if done || limits.next_event.is_none() {
+        let Some(next_event) = limits.next_event.filter(|_| !done) else {
             return stop(StopReason::Quiescent);
-        }
+        };
         for (span, reason) in
             [(self.stop.after, StopReason::Planned), (self.stop.limit, StopReason::Limit)]
         {
@@ -139,7 +139,9 @@ impl Conductor<Tally> for Timeline {
         if now >= stall && status.held > 0 {
             return stop(StopReason::Deadlock);
         }
-        end = end.min(if stall > now { stall } else { now.saturating_add(self.stop.stall) });
+        // nothing can be stuck before something moves again
+        let idle = next_event.max(now).saturating_add(self.stop.stall);
+        end = end.min(if status.held > 0 { stall } else { idle });
         let span = self.stop.after_last_flow.unwrap_or(Delta::MAX);
         Step::Run { end, span: if span.is_zero() { one } else { span } }
     }
