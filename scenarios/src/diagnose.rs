@@ -6,6 +6,7 @@ use models::congestion::CongestionConfig;
 use models::fabric::{Outcome, Plan};
 use models::ids::NodeId;
 use models::report::{Finding, FlowStatus, OutcomeKind, PortReport, Report, Severity};
+use models::switch::Headroom;
 use serde_json::{Value, json};
 use sim_core::{Bytes, Delta};
 
@@ -93,12 +94,7 @@ fn lossless_drops(report: &Report, plan: &Plan) -> Option<Finding> {
         let cause = "its queue is over the limit that it was given".to_owned();
         (cause, "raise switch.buffer.lossless_queue.static_th: PFC limits the ingress side".into())
     } else {
-        let headroom = headroom_at(plan, &port.port).unwrap_or(0);
-        let cause = format!(
-            "its headroom ({}) is too small for what arrives after XOFF",
-            Bytes::new(headroom)
-        );
-        (cause, "set switch.pfc.headroom = \"auto\"".to_owned())
+        headroom_cause(plan, port)
     };
     let text = format!(
         "{drops} frames of a lossless class were dropped, {count} of them at {}: {cause}",
@@ -113,17 +109,27 @@ fn lossless_drops(report: &Report, plan: &Plan) -> Option<Finding> {
     Some(finding("lossless_drops", Severity::Error, text, evidence, Some(remedy)))
 }
 
-/// Configured headroom of a switch port, by its name.
-fn headroom_at(plan: &Plan, name: &str) -> Option<u64> {
+/// Why the headroom of a switch port overflowed, and what helps.
+fn headroom_cause(plan: &Plan, port: &PortReport) -> (String, String) {
     let topology = &plan.wiring.topology;
-    for (index, switch) in topology.switches().enumerate() {
-        for (slot, port) in topology.ports_of(switch).enumerate() {
-            if topology.port_name(port) == name {
-                return plan.buffers.get(index)?.headroom.get(slot).copied();
-            }
-        }
+    let mut ports = topology.switches().enumerate().flat_map(|(index, switch)| {
+        topology.ports_of(switch).enumerate().map(move |(slot, id)| (index, slot, id))
+    });
+    let found = ports.find(|(.., id)| topology.port_name(*id) == port.port);
+    let Some((index, slot, id)) = found else { return Default::default() };
+    let headroom = Bytes::new(plan.buffers[index].headroom[slot]);
+    let auto = plan.spec.switch_ports[id.index()]
+        .as_deref()
+        .is_some_and(|config| config.pfc.headroom == Headroom::Auto);
+    if auto {
+        // enough for a device that obeys
+        let cause = format!("{} goes on sending after XOFF (headroom {headroom})", port.peer);
+        let remedy = "let it obey PFC for this class: nic.qos.dscp_to_priority, nic.pfc.priorities";
+        (cause, remedy.to_owned())
+    } else {
+        let cause = format!("its headroom ({headroom}) is too small for what arrives after XOFF");
+        (cause, "set switch.pfc.headroom = \"auto\"".to_owned())
     }
-    None
 }
 
 fn failed_flows(report: &Report) -> Option<Finding> {
