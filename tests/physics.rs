@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{json_report, rocesim, text};
+use common::{json_report, rocesim, say, text};
 use serde_json::Value;
 
 /// Runs a scenario given as text; the report.
@@ -138,10 +138,10 @@ fn dcqcn_settles_where_the_fluid_model_says() {
     let mut queues = Vec::new();
     for (senders, expected) in fluid {
         let (queue, reports) = dcqcn_queue(senders);
-        eprintln!(
-            "{senders} to 1: {queue:.1} KB, fluid {expected} KB, {:+.1} %",
+        say(&format!(
+            "DCQCN {senders} to 1: mean queue {queue:.1} KB, fluid model {expected} KB, {:+.1} %",
             (queue / expected - 1.0) * 100.0
-        );
+        ));
         assert!((queue / expected - 1.0).abs() < 0.35, "{senders} to 1: {queue} KB");
         queues.push(queue);
         for report in &reports {

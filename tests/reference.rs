@@ -4,15 +4,15 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
-use common::{json_report, rocesim, text};
+use common::{json_report, rocesim, say, text};
 
 /// The folder of an ns-3 run; says so loudly if there is no reference data.
 fn ns3_run(name: &str) -> Option<PathBuf> {
     let Some(root) = std::env::var_os("ROCESIM_REFERENCE") else {
-        eprintln!(
-            "\n*** ROCESIM_REFERENCE IS NOT SET: {name} WAS NOT COMPARED WITH ns-3. Set it to the \
-             folder that holds ns3/{name}.\n"
-        );
+        say(&format!(
+            "*** ROCESIM_REFERENCE IS NOT SET: {name} WAS NOT COMPARED WITH ns-3. Set it to the \
+             folder that holds ns3/{name}."
+        ));
         return None;
     };
     let folder = Path::new(&root).join("ns3").join(name);
@@ -33,7 +33,7 @@ fn compared(folder: &Path) -> Compared {
     let report = json_report(&["scenario.toml", "--out", "run"], work.path());
     let read = validation::read_report(&work.path().join("run")).unwrap();
     let comparison = validation::compare_flows(&read, &validation::read_fct(folder).unwrap());
-    eprintln!("{}\n{comparison}", folder.display());
+    say(&format!("{}\n{comparison}", folder.file_name().unwrap().display()));
     assert_eq!((comparison.missing_here, comparison.missing_there), (0, 0));
     Compared { report, summary: comparison.summary.unwrap() }
 }

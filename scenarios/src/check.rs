@@ -216,13 +216,8 @@ impl Notes {
 
     /// Congestion control without marks, or marks without congestion control.
     fn congestion(&mut self, plan: &Plan) {
+        let dcqcn = dcqcn_is_on(plan);
         let marking = plan.spec.switch_ports.iter().flatten().any(|port| !port.ecn.is_empty());
-        let dcqcn = plan
-            .spec
-            .nics
-            .iter()
-            .flatten()
-            .any(|nic| matches!(nic.congestion, CongestionConfig::Dcqcn(_)));
         if dcqcn && !marking {
             let text = "DCQCN is on, but no queue has ECN thresholds: it never acts".to_owned();
             self.add(Severity::Warning, "switch.ecn", text);
@@ -290,6 +285,12 @@ impl Notes {
             self.add(Severity::Info, "topology", text);
         }
     }
+}
+
+/// Some NIC runs DCQCN.
+pub(crate) fn dcqcn_is_on(plan: &Plan) -> bool {
+    let mut nics = plan.spec.nics.iter().flatten();
+    nics.any(|nic| matches!(nic.congestion, CongestionConfig::Dcqcn(_)))
 }
 
 /// Queue and priority group of a DSCP at a switch.

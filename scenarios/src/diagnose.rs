@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use models::congestion::CongestionConfig;
 use models::fabric::{Outcome, Plan};
 use models::ids::NodeId;
 use models::report::{Finding, FlowStatus, OutcomeKind, PortReport, Report, Severity};
@@ -10,6 +9,7 @@ use models::switch::Headroom;
 use serde_json::{Value, json};
 use sim_core::{Bytes, Delta};
 
+use crate::check::dcqcn_is_on;
 use crate::stats;
 
 /// The kinds of findings.
@@ -174,13 +174,7 @@ fn lossy_drops(report: &Report) -> Option<Finding> {
 /// PFC acts where ECN should have acted before it.
 fn ecn_after_pfc(report: &Report, plan: &Plan) -> Option<Finding> {
     let totals = &report.totals;
-    let dcqcn = plan
-        .spec
-        .nics
-        .iter()
-        .flatten()
-        .any(|nic| matches!(nic.congestion, CongestionConfig::Dcqcn(_)));
-    if totals.pfc_xoff_frames == 0 || totals.ecn_marked_packets > 0 || !dcqcn {
+    if totals.pfc_xoff_frames == 0 || totals.ecn_marked_packets > 0 || !dcqcn_is_on(plan) {
         return None;
     }
     let configured = plan.spec.switch_ports.iter().flatten().any(|port| !port.ecn.is_empty());

@@ -2,6 +2,7 @@
 
 #![allow(dead_code)]
 
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -23,4 +24,9 @@ pub(crate) fn json_report(arguments: &[&str], folder: &Path) -> Value {
     let mut report: Value = serde_json::from_slice(&output.stdout).unwrap();
     report.as_object_mut().unwrap().remove("performance");
     report
+}
+
+/// Prints past the test harness, which shows the output of failed tests only.
+pub(crate) fn say(text: &str) {
+    let _ = std::io::stderr().lock().write_all(format!("\n{text}\n").as_bytes());
 }
