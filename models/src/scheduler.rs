@@ -11,6 +11,8 @@ pub struct Scheduler {
     unit: SchedulerUnit,
     quantum: [u32; PRIORITIES],
     deficit: [u32; PRIORITIES],
+    /// Queues that hold credit (a bit each).
+    credited: u8,
     /// The queue whose turn it is.
     current: u8,
 }
@@ -36,6 +38,7 @@ impl Scheduler {
             unit: config.unit,
             quantum: std::array::from_fn(quantum),
             deficit: [0; PRIORITIES],
+            credited: 0,
             current: 0,
         }
     }
@@ -45,6 +48,7 @@ impl Scheduler {
     #[inline]
     pub fn pick(&mut self, eligible: u8, head: impl Fn(usize) -> u16) -> usize {
         debug_assert!(eligible != 0);
+        self.forfeit(self.credited & !eligible);
         let strict = eligible & self.strict;
         if strict != 0 {
             let first = self.strict_order.iter().find(|queue| strict & (1 << **queue) != 0);
@@ -52,7 +56,7 @@ impl Scheduler {
         }
         if eligible & (eligible - 1) == 0 {
             self.current = eligible.trailing_zeros() as u8;
-            self.deficit[usize::from(self.current)] = 0;
+            self.forfeit(self.credited & eligible);
             return usize::from(self.current);
         }
         match self.unit {
@@ -64,21 +68,30 @@ impl Scheduler {
         }
     }
 
+    /// A queue that is empty or paused keeps no credit (Shreedhar and Varghese, SIGCOMM 1995), or
+    /// it would starve the others later.
+    fn forfeit(&mut self, queues: u8) {
+        if queues == 0 {
+            return;
+        }
+        for queue in (0..PRIORITIES).filter(|queue| queues & (1 << queue) != 0) {
+            self.deficit[queue] = 0;
+        }
+        self.credited &= !queues;
+    }
+
     fn deficit_round(&mut self, eligible: u8, head: impl Fn(usize) -> u16) -> usize {
         loop {
             let queue = usize::from(self.current);
-            if eligible & (1 << queue) != 0 {
-                let length = u32::from(head(queue));
-                if self.deficit[queue] >= length {
-                    self.deficit[queue] -= length;
-                    return queue;
-                }
-            } else {
-                self.deficit[queue] = 0;
+            let length = u32::from(head(queue));
+            if eligible & (1 << queue) != 0 && self.deficit[queue] >= length {
+                self.deficit[queue] -= length;
+                return queue;
             }
             self.current = next_after(self.current, eligible);
             let next = usize::from(self.current);
             self.deficit[next] = self.deficit[next].saturating_add(self.quantum[next]);
+            self.credited |= 1 << next;
         }
     }
 }
@@ -111,6 +124,20 @@ mod tests {
         let bytes = served(&config, 0b11000, [0, 0, 0, 300, 1400, 0, 0, 0], 40_000);
         let share = f64::from(bytes[3]) / f64::from(bytes[3] + bytes[4]);
         assert!((share - 0.75).abs() < 0.01, "{share}");
+    }
+
+    #[test]
+    fn a_queue_that_was_empty_brings_no_credit() {
+        let mut scheduler = Scheduler::new(&SchedulerConfig::default(), 1500);
+        // queue 4 has a small frame now and then, a thousand times
+        for turn in 0..10_000 {
+            let eligible = if turn % 10 == 0 { 0b1_1000 } else { 0b0_1000 };
+            scheduler.pick(eligible, |queue| if queue == 4 { 64 } else { 1500 });
+        }
+        // then both are backlogged: they take turns at once
+        let turns: Vec<_> = (0..6).map(|_| scheduler.pick(0b1_1000, |_| 1500)).collect();
+        let fours = turns.iter().filter(|queue| **queue == 4).count();
+        assert_eq!(fours, 3, "{turns:?}");
     }
 
     #[test]

@@ -206,6 +206,14 @@ impl Notes {
         let switches = plan.spec.switch_ports.iter().flatten().map(|port| holds(port.pfc.quanta));
         let nics = plan.spec.nics.iter().flatten().map(|nic| holds(nic.pfc.quanta));
         let kinds: BTreeSet<bool> = switches.chain(nics).collect();
+        for (id, config) in plan.spec.switch_ports.iter().enumerate() {
+            let Some(pfc) = config.as_deref().map(|config| &config.pfc) else { continue };
+            let pause = plan.wiring.wires[id].clock.quanta(pfc.quanta);
+            if pfc.quanta > 0 && pfc.refresh.is_some_and(|every| every >= pause) {
+                let text = format!("pauses expire after {pause}, before they are repeated");
+                self.add(Severity::Warning, "switch.pfc.refresh", text);
+            }
+        }
         if kinds.len() > 1 {
             let text = "pfc.quanta is 0 on some devices only: pauses from these are not repeated, \
                         but expire elsewhere"
@@ -221,6 +229,10 @@ impl Notes {
         if dcqcn && !marking {
             let text = "DCQCN is on, but no queue has ECN thresholds: it never acts".to_owned();
             self.add(Severity::Warning, "switch.ecn", text);
+        }
+        if marking && !dcqcn {
+            let text = "queues mark packets, but no NIC runs congestion control".to_owned();
+            self.add(Severity::Info, "nic.congestion", text);
         }
         if dcqcn && plan.spec.nics.iter().flatten().any(|nic| nic.np.notify == Notify::Off) {
             let text = "DCQCN is on, but some NICs send no CNP: it never acts".to_owned();

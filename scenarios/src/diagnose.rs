@@ -1,10 +1,10 @@
 //! What a run shows to be wrong, in plain words, each with its evidence and the setting to change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use models::fabric::{Outcome, Plan};
 use models::ids::NodeId;
-use models::report::{Finding, FlowStatus, OutcomeKind, PortReport, Report, Severity};
+use models::report::{Finding, FlowReport, FlowStatus, OutcomeKind, PortReport, Report, Severity};
 use models::switch::Headroom;
 use serde_json::{Value, json};
 use sim_core::{Bytes, Delta};
@@ -13,12 +13,15 @@ use crate::check::dcqcn_is_on;
 use crate::stats;
 
 /// The kinds of findings.
-pub const KINDS: [&str; 10] = [
+pub const KINDS: [&str; 13] = [
     "deadlock",
     "lossless_drops",
     "qp_error",
     "stalled",
+    "unfinished",
     "lossy_drops",
+    "link_loss",
+    "late_acks",
     "ecn_after_pfc",
     "receiver_limited",
     "ecmp_imbalance",
@@ -33,10 +36,12 @@ pub fn findings(report: &Report, plan: &Plan, outcome: &Outcome) -> Vec<Finding>
     findings.extend(lossless_drops(report, plan));
     findings.extend(failed_flows(report));
     findings.extend(lossy_drops(report));
+    findings.extend(lossy_links(report));
+    findings.extend(late_acks(report));
     findings.extend(ecn_after_pfc(report, plan));
     findings.extend(receiver_limited(report));
     findings.extend(ecmp_imbalance(report, plan));
-    findings.extend(incast(report));
+    findings.extend(incast(report, plan));
     findings.extend(truncated_samples(plan, outcome));
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     findings
@@ -58,6 +63,18 @@ fn finding(
 fn deadlock(report: &Report) -> Option<Finding> {
     if report.outcome != OutcomeKind::Deadlock {
         return None;
+    }
+    if report.deadlocks.is_empty() {
+        let ports: Vec<&str> = report.open_pauses.iter().take(4).map(|p| p.port.as_str()).collect();
+        let text = format!(
+            "nothing moves any more, but no queues wait for each other in a circle: pauses that do \
+             not end hold {}",
+            ports.join(", ")
+        );
+        let evidence = [("open_pauses", json!(report.open_pauses.len()))];
+        let remedy = "look for a receiver that has stopped, or an XON lost on a link with loss where \
+                      pfc.quanta = 0";
+        return Some(finding("deadlock", Severity::Error, text, evidence, Some(remedy.to_owned())));
     }
     let stuck: u64 = report.deadlocks.iter().map(|deadlock| deadlock.bytes_stuck).sum();
     let cycle = report.deadlocks.first().map_or(String::new(), |first| {
@@ -118,10 +135,18 @@ fn headroom_cause(plan: &Plan, port: &PortReport) -> (String, String) {
     let found = ports.find(|(.., id)| topology.port_name(*id) == port.port);
     let Some((index, slot, id)) = found else { return Default::default() };
     let headroom = Bytes::new(plan.buffers[index].headroom[slot]);
-    let auto = plan.spec.switch_ports[id.index()]
-        .as_deref()
-        .is_some_and(|config| config.pfc.headroom == Headroom::Auto);
-    if auto {
+    let Some(config) = plan.spec.switch_ports[id.index()].as_deref() else {
+        return Default::default();
+    };
+    let wire = &plan.wiring.wires[id.index()];
+    let pause = wire.clock.quanta(config.pfc.quanta);
+    if config.buffer.pools.values().any(|pool| pool.xoff.is_some()) {
+        let cause = "the shared headroom pool is full".to_owned();
+        (cause, "raise switch.buffer.pools.ingress.xoff".to_owned())
+    } else if config.pfc.quanta > 0 && config.pfc.refresh.is_some_and(|every| every >= pause) {
+        let cause = format!("its pauses expire after {pause}, before they are repeated");
+        (cause, "leave out switch.pfc.refresh, or raise switch.pfc.quanta".to_owned())
+    } else if config.pfc.headroom == Headroom::Auto {
         // enough for a device that obeys
         let cause = format!("{} goes on sending after XOFF (headroom {headroom})", port.peer);
         let remedy = "let it obey PFC for this class: nic.qos.dscp_to_priority, nic.pfc.priorities";
@@ -141,6 +166,10 @@ fn failed_flows(report: &Report) -> Option<Finding> {
         let remedy = "find out why packets are lost (see drops), then raise nic.transport.timeout";
         let remedy = Some(remedy.to_owned());
         return Some(finding("qp_error", Severity::Error, text, evidence, remedy));
+    }
+    if unfinished > 0 && report.outcome == OutcomeKind::TimeLimit {
+        let text = format!("{unfinished} flows were not finished when the time was up");
+        return Some(finding("unfinished", Severity::Warning, text, evidence, None));
     }
     if unfinished > 0 && report.outcome == OutcomeKind::Stalled {
         let text = format!(
@@ -169,6 +198,37 @@ fn lossy_drops(report: &Report) -> Option<Finding> {
     let remedy = "map the DSCP of RoCE to a PFC priority on NICs and switches \
                   (nic.qos.dscp_to_priority, switch.qos.dscp_to_tc, pfc.priorities)";
     Some(finding("lossy_drops", Severity::Warning, text, evidence, Some(remedy.to_owned())))
+}
+
+/// Frames lost on cables.
+fn lossy_links(report: &Report) -> Option<Finding> {
+    let lost = |port: &PortReport| *port.drops.get("corrupt").unwrap_or(&0);
+    let total: u64 = report.ports.iter().map(lost).sum();
+    let (port, count) = worst(report, lost)?;
+    let text = format!(
+        "{total} frames were lost or corrupted on links, {count} of them into {}: go-back-N sent {} \
+         packets again, after {} NAKs and {} time-outs",
+        port.port,
+        report.totals.retransmitted_packets,
+        report.totals.nak_sent,
+        report.totals.timeouts
+    );
+    let evidence = [("corrupt", json!(total)), ("port", json!(port.port))];
+    let remedy = Some("replace the cable or the transceiver".to_owned());
+    Some(finding("link_loss", Severity::Warning, text, evidence, remedy))
+}
+
+/// Time-outs although nothing was lost.
+fn late_acks(report: &Report) -> Option<Finding> {
+    let timeouts = report.totals.timeouts;
+    if timeouts == 0 || !report.totals.drops.is_empty() || report.outcome == OutcomeKind::Deadlock {
+        return None;
+    }
+    let text = format!("{timeouts} time-outs although no frame was lost: ACKs come too late");
+    let remedy =
+        "raise nic.transport.timeout above the longest pause and queueing delay".to_owned();
+    let evidence = [("timeouts", json!(timeouts))];
+    Some(finding("late_acks", Severity::Warning, text, evidence, Some(remedy)))
 }
 
 /// PFC acts where ECN should have acted before it.
@@ -275,7 +335,7 @@ fn uplink_groups(plan: &Plan, switch: NodeId) -> Vec<Vec<usize>> {
     let wiring = &plan.wiring;
     let Some(first) = wiring.topology.ports_of(switch).next() else { return Vec::new() };
     let mut groups: Vec<Vec<usize>> = Vec::new();
-    let targets: std::collections::BTreeSet<u32> = wiring.qps.iter().map(|qp| qp.target).collect();
+    let targets: BTreeSet<u32> = wiring.qps.iter().map(|qp| qp.target).collect();
     for target in targets {
         let hops = wiring.routes.next_hops(switch, NodeId(target));
         if hops.len() > 1 {
@@ -317,39 +377,34 @@ fn truncated_samples(plan: &Plan, outcome: &Outcome) -> Option<Finding> {
 }
 
 /// Several flows end at one port that is busy all the time: no setting of the fabric helps.
-fn incast(report: &Report) -> Option<Finding> {
-    let mut by_target: BTreeMap<&str, Vec<&models::report::FlowReport>> = BTreeMap::new();
+fn incast(report: &Report, plan: &Plan) -> Option<Finding> {
+    let mut by_target: BTreeMap<&str, Vec<&FlowReport>> = BTreeMap::new();
     for flow in &report.flows {
         by_target.entry(&flow.target).or_default().push(flow);
     }
-    let (target, flows) = by_target.into_iter().max_by_key(|(_, flows)| flows.len())?;
-    let sources: std::collections::BTreeSet<&str> =
-        flows.iter().map(|flow| flow.source.as_str()).collect();
-    if sources.len() < 2 {
-        return None;
-    }
-    let into = report
-        .ports
-        .iter()
-        .find(|port| port.peer.strip_prefix(target).is_some_and(|rest| rest.starts_with('/')))?;
-    let first = flows.iter().map(|flow| flow.start_s).fold(f64::INFINITY, f64::min);
-    let last = flows.iter().map(|flow| flow.start_s + flow.fct_s.unwrap_or(f64::INFINITY));
-    let last = last.fold(0.0, f64::max).min(report.simulated_time_s);
-    let span = Delta::from_ps(((last - first).max(0.0) * 1e12) as u64);
-    let busy = into.tx_bytes as f64 * 8.0 / into.rate_bps as f64 / span.as_secs().max(1e-12);
-    if busy < 0.9 {
-        return None;
-    }
+    let gap = f64::from(plan.wiring.frames.gap);
+    let busy = |(target, flows): (&str, Vec<&FlowReport>)| {
+        let sources: BTreeSet<&str> = flows.iter().map(|flow| flow.source.as_str()).collect();
+        let into = report.ports.iter().find(|port| {
+            port.peer.strip_prefix(target).is_some_and(|rest| rest.starts_with('/'))
+        })?;
+        let first = flows.iter().map(|flow| flow.start_s).fold(f64::INFINITY, f64::min);
+        let last = flows.iter().map(|flow| flow.start_s + flow.fct_s.unwrap_or(f64::INFINITY));
+        let last = last.fold(0.0, f64::max).min(report.simulated_time_s);
+        let span = (last - first).max(0.0);
+        let wire_bytes = into.tx_bytes as f64 + into.tx_packets as f64 * gap;
+        let share = wire_bytes * 8.0 / into.rate_bps as f64 / span.max(1e-12);
+        (sources.len() > 1).then_some((share.min(1.0), into, sources.len(), span))
+    };
+    let busiest = by_target.into_iter().filter_map(busy).max_by(|a, b| a.0.total_cmp(&b.0));
+    let (share, into, senders, span) = busiest.filter(|(share, ..)| *share > 0.9)?;
     let text = format!(
-        "the receiver's link is the limit: {} senders share {} ({:.0} % busy for {span})",
-        sources.len(),
+        "the receiver's link is the limit: {senders} senders share {} ({:.0} % busy for {})",
         into.port,
-        busy.min(1.0) * 100.0
+        share * 100.0,
+        Delta::from_ps((span * 1e12) as u64)
     );
-    let evidence = [
-        ("port", json!(into.port)),
-        ("senders", json!(sources.len())),
-        ("utilisation", json!(busy.min(1.0))),
-    ];
+    let evidence =
+        [("port", json!(into.port)), ("senders", json!(senders)), ("utilisation", json!(share))];
     Some(finding("receiver_link_full", Severity::Info, text, evidence, None))
 }

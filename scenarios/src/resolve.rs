@@ -134,7 +134,8 @@ fn load_text(
     let topology = Topology::build(&scenario.topology).map_err(locate)?;
     let devices = Devices::resolve(&mut library, &user, &place, &scenario, &topology)?;
     let presets = library.preset_sources();
-    let flows = traffic::flows(&scenario.traffic, &topology, scenario.seed).map_err(locate)?;
+    let flows = traffic::flows(&scenario.traffic, &topology, scenario.seed);
+    let flows = flows.map_err(|error| locate(in_file(error, &scenario.traffic)))?;
     let unlimited = flows.iter().find(|flow| flow.bytes.is_none());
     if let (Some(flow), None) = (unlimited, scenario.stop.after.or(scenario.stop.limit)) {
         let key = format!("traffic[{}].bytes", flow.section);
@@ -359,6 +360,23 @@ fn inline_flows(
         files.push((name, text));
     }
     Ok(files)
+}
+
+/// Names the file and the flow where the model found an error in a flow of a CSV file.
+fn in_file(error: BuildError, sections: &[TrafficConfig]) -> BuildError {
+    let parts = error.key.strip_prefix("traffic[").and_then(|rest| {
+        let (section, rest) = rest.split_once("].flows[")?;
+        let (number, field) = rest.split_once("].")?;
+        Some((section.parse::<usize>().ok()?, number.parse::<usize>().ok()?, field))
+    });
+    let Some((section, number, field)) = parts else { return error };
+    let file = match sections.get(section) {
+        Some(TrafficConfig::Flows(list)) => list.file.as_deref(),
+        _ => None,
+    };
+    let Some(file) = file else { return error };
+    let message = format!("{file}: flow {} of the file: {field}: {}", number + 1, error.message);
+    BuildError::new(format!("traffic[{section}].file"), message)
 }
 
 const FLOW_COLUMNS: [&str; 7] =

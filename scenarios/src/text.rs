@@ -218,15 +218,20 @@ fn fabric(report: &Report) -> String {
         totals.timeouts,
         totals.retransmitted_packets
     );
-    if let Some(port) = report.ports.iter().max_by_key(|port| port.max_queue_bytes)
-        && port.max_queue_bytes > 0
+    let queues = report
+        .ports
+        .iter()
+        .flat_map(|port| port.priorities.iter().map(move |priority| (port, priority)));
+    if let Some((port, queue)) = queues.max_by_key(|(_, queue)| queue.max_queue_bytes)
+        && queue.max_queue_bytes > 0
     {
         let _ = writeln!(
             text,
-            "  queue deepest at {}: {} at most, {} on average",
+            "  queue deepest at {} priority {}: {} at most, {} on average",
             port.port,
-            bytes(port.max_queue_bytes as f64),
-            bytes(port.mean_queue_bytes)
+            queue.priority,
+            bytes(queue.max_queue_bytes as f64),
+            bytes(queue.mean_queue_bytes)
         );
     }
     text

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use sim_core::Time;
 
 use super::{Event, Fabric, Queue};
-use crate::congestion::RateController;
+use crate::congestion::{RateControl, RateController};
 use crate::counters::DropReason;
 use crate::nic::{Nic, Notify, Offered, Pacer, Progress, Reply, Sender, SenderState};
 use crate::packet::{Kind, Packet};
@@ -108,9 +108,11 @@ impl<P: Probe> Fabric<P> {
             sender.retransmitted_bytes += u64::from(segment.payload);
         }
         let dscp = self.wiring.qps[qp as usize].dscp;
+        // the last packet that the window lets out must be acknowledged
+        let ack_req = segment.ack_req || window_full(sender, params);
         let mut packet = Packet::new(Kind::Data, qp, segment.psn, len)
             .with_ect(config.np.notify != Notify::Off)
-            .with_flags(segment.ack_req, segment.last);
+            .with_flags(ack_req, segment.last);
         packet.arg = segment.payload;
         packet.dscp = dscp;
         packet.pcp = sender.priority;
@@ -358,7 +360,8 @@ impl<P: Probe> Fabric<P> {
             self.tally.last_finish = now;
         } else {
             if packet.kind == Kind::Cnp || packet.echo() {
-                counters.rp_cnp_handled += 1;
+                let acts = !matches!(sender.control, RateControl::None(_));
+                counters.rp_cnp_handled += u64::from(acts);
                 sender.pacer.on_cnp(now, params.config.pacing, &mut sender.control);
             }
             activate(sender, arbiter, now, params);

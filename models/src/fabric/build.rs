@@ -77,6 +77,12 @@ pub fn plan(spec: Spec, shards: usize) -> Result<Plan, BuildError> {
     if measure_to <= Time::ZERO + spec.measure.from {
         return Err(BuildError::new("measure.to", "the measured window ends before it begins"));
     }
+    if spec.stop.after.is_some_and(|after| after <= spec.measure.from && !after.is_zero()) {
+        return Err(BuildError::new(
+            "measure.from",
+            "the run ends before the measured window begins",
+        ));
+    }
     let nics = prepare_nics(&spec.nics);
     let wiring = Wiring {
         topology: topology.clone(),

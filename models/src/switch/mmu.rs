@@ -142,7 +142,8 @@ impl Mmu {
             return Ok(false);
         }
         let limit = account.limit(pools);
-        account.xoff = account.headroom_used > 0 || account.shared() >= limit;
+        let shared = account.shared();
+        account.xoff = account.headroom_used > 0 || (shared > 0 && shared >= limit);
         Ok(account.xoff)
     }
 
@@ -262,6 +263,13 @@ mod tests {
         assert!(!mmu.xoff(0));
         assert!(!mmu.release_ingress(0, 84));
         assert!(mmu.is_empty());
+    }
+
+    #[test]
+    fn a_group_within_its_reserve_never_pauses() {
+        let mut mmu = mmu(0, &[lossless(10, Threshold::Static(0), 5)]);
+        (0..10).for_each(|_| assert_eq!(mmu.charge_ingress(0, 1), Ok(false)));
+        assert_eq!(mmu.charge_ingress(0, 1), Ok(true));
     }
 
     #[test]

@@ -143,54 +143,79 @@ fn plan_slice(
     }
     let slices = u64::from(buffer.slices);
     let total = buffer.size.get() / cell.get() / slices;
-    let reserved: u64 = groups.iter().map(|group| u64::from(group.reserve)).sum();
-    let private: u64 = groups.iter().map(|group| u64::from(group.headroom)).sum();
-    for name in &pools.names {
-        let config = buffer.pools.get(name);
-        let share = |size: crate::size::Size| size.to_cells(cell) / slices;
-        let xoff = config.and_then(|pool| pool.xoff).map(share);
-        let size = match config.and_then(|pool| pool.size).map(share) {
-            Some(size) => size,
-            None if name == "ingress" => {
-                let headroom = xoff.unwrap_or(private);
-                let parts = [("headrooms", headroom), ("reserves", reserved)];
-                rest_of_buffer(total, parts, cell, ports.len())?
+    let share = |size: crate::size::Size| size.to_cells(cell) / slices;
+    let explicit = |name: &str| buffer.pools.get(name).and_then(|pool| pool.size).map(share);
+    let shared_headroom = |name: &str| buffer.pools.get(name).and_then(|pool| pool.xoff).map(share);
+    // what the ingress side takes: reserves, headrooms, and the pools that groups draw on
+    let reserve: u64 = groups.iter().map(|group| u64::from(group.reserve)).sum();
+    let (mut headroom, mut pooled) = (0u64, 0u64);
+    for (index, name) in pools.names.iter().enumerate() {
+        let members = || groups.iter().filter(|group| usize::from(group.pool) == index);
+        if members().next().is_none() {
+            continue;
+        }
+        let private: u64 = members().map(|group| u64::from(group.headroom)).sum();
+        headroom = headroom.saturating_add(shared_headroom(name).unwrap_or(private));
+        match explicit(name) {
+            Some(size) => pooled = pooled.saturating_add(size),
+            None if name == "ingress" => {}
+            None => {
+                let message = "a pool of priority groups needs a size";
+                return Err(BuildError::new(format!("switch.buffer.pools.{name}"), message));
             }
+        }
+    }
+    let taken = Taken { reserve, headroom, pooled };
+    for name in &pools.names {
+        let size = match explicit(name) {
+            Some(size) => size,
+            None if name == "ingress" => taken.rest_of(total, 1, cell, ports.len())?,
             None => total,
         };
-        if size > total {
-            let message = format!("the pool is larger than the buffer ({})", buffer.size);
-            return Err(BuildError::new(format!("switch.buffer.pools.{name}.size"), message));
-        }
         let narrow = |cells: u64| u32::try_from(cells).unwrap_or(u32::MAX);
-        pools.pools.push(Pool::new(narrow(size), xoff.map(narrow)));
+        pools.pools.push(Pool::new(narrow(size), shared_headroom(name).map(narrow)));
     }
+    taken.rest_of(total, 0, cell, ports.len())?;
     plan.ingress_pool.push(u64::from(pools.pools[0].size) * cell.get());
     plan.mmus.push(Mmu::new(pools.pools, groups, queues));
     Ok(())
 }
 
-/// What headrooms and reserves leave of the buffer; an error if that is nothing.
-fn rest_of_buffer(
-    total: u64,
-    [headroom, reserve]: [(&str, u64); 2],
-    cell: Bytes,
-    ports: usize,
-) -> Result<u64, BuildError> {
-    let taken = headroom.1.saturating_add(reserve.1);
-    let rest = total.checked_sub(taken).filter(|rest| *rest > 0);
-    rest.ok_or_else(|| {
-        let bytes = |cells: u64| Bytes::new(cells.saturating_mul(cell.get()));
-        let message = format!(
-            "the {} ({}) and {} ({}) of {ports} ports fill the buffer ({}): nothing is left to share",
-            headroom.0,
-            bytes(headroom.1),
-            reserve.0,
-            bytes(reserve.1),
-            bytes(total),
-        );
-        BuildError::new("switch.pfc.headroom", message)
-    })
+/// What the ingress side takes of a slice's buffer, in cells.
+struct Taken {
+    reserve: u64,
+    headroom: u64,
+    pooled: u64,
+}
+
+impl Taken {
+    /// What is left of the buffer; an error if that is less than `least`.
+    fn rest_of(
+        &self,
+        total: u64,
+        least: u64,
+        cell: Bytes,
+        ports: usize,
+    ) -> Result<u64, BuildError> {
+        let taken = self.reserve.saturating_add(self.headroom).saturating_add(self.pooled);
+        let rest = total.checked_sub(taken).filter(|rest| *rest >= least);
+        rest.ok_or_else(|| {
+            let bytes = |cells: u64| Bytes::new(cells.saturating_mul(cell.get()));
+            let pools = match self.pooled {
+                0 => String::new(),
+                pooled => format!(", and the pools ({}),", bytes(pooled)),
+            };
+            let message = format!(
+                "the headrooms ({}) and reserves ({}) of {ports} ports{pools} fill the buffer ({}): \
+                 nothing is left to share",
+                bytes(self.headroom),
+                bytes(self.reserve),
+                bytes(total),
+            );
+            let key = if self.pooled > 0 { "switch.buffer.pools" } else { "switch.pfc.headroom" };
+            BuildError::new(key, message)
+        })
+    }
 }
 
 /// The profile that `map` has for this priority, and the key of the profile that applies.
@@ -272,6 +297,7 @@ fn port_headroom(port: &PortPlan<'_>, frames: &Frames, cell: Bytes) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::switch::PoolConfig;
     use crate::wire::WireConfig;
 
     fn config() -> SwitchConfig {
@@ -332,5 +358,10 @@ mod tests {
             "switch.buffer.lossy_queue.pool"
         );
         assert_eq!(key(|c| c.buffer.slices = 10), "switch.buffer.slices");
+        let whole = |c: &mut SwitchConfig| {
+            let size = Some(crate::size::Size::Bytes(c.buffer.size));
+            c.buffer.pools.insert("ingress".into(), PoolConfig { size, xoff: None });
+        };
+        assert_eq!(key(whole), "switch.buffer.pools");
     }
 }
