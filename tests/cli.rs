@@ -113,3 +113,14 @@ fn a_failed_expectation_exits_1_and_a_plot_is_a_picture() {
     let plot = std::fs::read_to_string(folder.path().join("runs/incast/plot.svg")).unwrap();
     assert!(plot.starts_with("<svg") && plot.contains("incast"));
 }
+
+#[test]
+fn the_readme_shows_what_its_first_command_prints() {
+    let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md"));
+    let readme = readme.unwrap();
+    let (_, shown) = readme.split_once("```\n").unwrap();
+    let (shown, _) = shown.split_once("\n```").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let output = rocesim(&["run", "incast-pfc-only", "--plot"], folder.path());
+    assert!(text(&output.stdout).starts_with(shown), "{}", text(&output.stdout));
+}
