@@ -43,7 +43,8 @@ pub fn run(
     pool.install(|| (first..first.saturating_add(count)).into_par_iter().map(one).collect())
 }
 
-/// The numbers that are compared over seeds.
+/// The numbers that are compared over seeds; those that are zero in all of them say nothing, but
+/// for drops.
 pub fn metrics(reports: &[Report]) -> Vec<Metric> {
     let fct = |report: &Report| stats::sorted(report.flows.iter().filter_map(|flow| flow.fct_s));
     let goodput = |report: &Report| -> Vec<f64> {
@@ -62,7 +63,7 @@ pub fn metrics(reports: &[Report]) -> Vec<Metric> {
             max: values.last().copied().unwrap_or(0.0),
         }
     };
-    vec![
+    let mut metrics = vec![
         metric("fct_mean_s", &|report| stats::mean(&fct(report))),
         metric("fct_p99_s", &|report| stats::quantile(&fct(report), 0.99)),
         metric("fct_max_s", &|report| stats::quantile(&fct(report), 1.0)),
@@ -72,7 +73,9 @@ pub fn metrics(reports: &[Report]) -> Vec<Metric> {
         metric("ecn_marked_packets", &|report| report.totals.ecn_marked_packets as f64),
         metric("pause_episodes", &|report| report.totals.pause_episodes as f64),
         metric("lossless_drops", &|report| report.totals.lossless_drops as f64),
-    ]
+    ];
+    metrics.retain(|metric| metric.max > 0.0 || metric.name == "lossless_drops");
+    metrics
 }
 
 /// The metrics as a table.
