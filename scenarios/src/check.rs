@@ -162,28 +162,13 @@ impl Notes {
 
     /// Explicit headroom below what the link needs.
     fn headroom(&mut self, plan: &Plan) {
-        let mut spec = (*plan.spec).clone();
-        let auto = |config: &std::sync::Arc<SwitchConfig>| {
-            let mut config = (**config).clone();
-            config.pfc.headroom = models::switch::Headroom::Auto;
-            // room for any headroom: only its size is of interest
-            config.buffer.size = Bytes::new(config.buffer.cell.get() << 30);
-            std::sync::Arc::new(config)
-        };
-        for config in spec.switches.iter_mut().chain(&mut spec.switch_ports).flatten() {
-            if config.pfc.headroom == models::switch::Headroom::Auto {
-                continue;
-            }
-            *config = auto(config);
-        }
-        let Ok(needed) = models::fabric::plan(spec, 1) else { return };
         for (index, switch) in plan.wiring.topology.switches().enumerate() {
             for (slot, port) in plan.wiring.topology.ports_of(switch).enumerate() {
                 let lossless = plan.spec.switch_ports[port.index()]
                     .as_deref()
                     .is_some_and(|config| !config.pfc.priorities.is_empty());
-                let (has, needs) =
-                    (plan.buffers[index].headroom[slot], needed.buffers[index].headroom[slot]);
+                let buffer = &plan.buffers[index];
+                let (has, needs) = (buffer.headroom[slot], buffer.headroom_needed[slot]);
                 if lossless && has < needs {
                     let info = plan.wiring.topology.port(port);
                     let text = format!(

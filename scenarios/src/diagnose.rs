@@ -349,15 +349,9 @@ fn uplink_groups(plan: &Plan, switch: NodeId) -> Vec<Vec<usize>> {
 
 /// The flows whose data passes each port.
 fn flows_by_port(plan: &Plan) -> Vec<Vec<usize>> {
-    let topology = &plan.wiring.topology;
-    let ecmp = |node: u32| {
-        let config = plan.spec.switches[node as usize].as_ref()?;
-        let number = topology.node(NodeId(node)).number;
-        Some(models::load_balance::Ecmp::new(&config.ecmp, number))
-    };
     let mut flows = vec![Vec::new(); plan.wiring.wires.len()];
     for qp in 0..plan.wiring.qps.len() {
-        for port in models::report::path(&plan.wiring, ecmp, qp) {
+        for port in plan.path(qp) {
             flows[port as usize].push(qp);
         }
     }

@@ -23,15 +23,15 @@ pub struct Metric {
     pub max: f64,
 }
 
-/// Runs `count` seeds from the scenario's own on, `threads` at a time.
+/// Runs `count` seeds from `first` on, `threads` at a time.
 pub fn run(
     name: &str,
     options: &LoadOptions,
+    first: u64,
     count: u64,
     threads: usize,
     owner: impl Fn() -> Verdict + Sync,
 ) -> Result<Vec<Report>, Complaint> {
-    let first = resolve::load(name, options)?.scenario.seed;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     let pool = pool.map_err(|error| Complaint(format!("error: {error}")))?;
     let one = |seed: u64| {

@@ -42,9 +42,7 @@ pub enum Verdict {
 
 /// Checks and plans `loaded` for `threads` shards.
 pub fn plan(loaded: &Loaded, threads: usize) -> Result<Plan, Complaint> {
-    let plan = fabric::plan(loaded.spec.clone(), threads);
-    let plan = plan.map_err(|error| loaded.complaint(error))?;
-    Ok(plan)
+    fabric::plan(loaded.spec.clone(), threads).map_err(|error| loaded.complaint(error))
 }
 
 /// Runs `plan`; `owner` is asked now and then whether to go on.
@@ -113,7 +111,7 @@ pub fn estimate(plan: &Plan) -> Estimate {
     let mut estimate = Estimate { packet_hops: 0.0, payload_bytes: 0.0 };
     let stop = plan.spec.stop;
     let end = stop.after.into_iter().chain(stop.limit).min().map(|end| end.as_secs());
-    for qp in &wiring.qps {
+    for (index, qp) in wiring.qps.iter().enumerate() {
         let Some(nic) = plan.spec.nics[qp.source as usize].as_ref() else { continue };
         let wire = &wiring.wires[qp.source_port as usize];
         let mtu = f64::from(nic.mtu);
@@ -126,7 +124,7 @@ pub fn estimate(plan: &Plan) -> Estimate {
             |bytes| bytes as f64,
         );
         let acks = 1.0 / f64::from(nic.transport.ack_every).min((bytes / mtu).max(1.0));
-        let hops = wiring.hops(qp) as f64;
+        let hops = plan.path(index).len() as f64;
         estimate.packet_hops += (bytes / mtu).ceil().max(1.0) * hops * (1.0 + acks);
         estimate.payload_bytes += bytes;
     }

@@ -147,7 +147,9 @@ impl RunArgs {
         let options = self.scenario.options();
         let threads = usize::from(self.threads);
         let name = &self.scenario.scenario;
-        let reports = seeds::run(name, &options, count, threads, || self.verdict(begin))?;
+        let scenario = resolve::load(name, &options)?.scenario;
+        let owner = || self.verdict(begin);
+        let reports = seeds::run(name, &options, scenario.seed, count, threads, owner)?;
         let metrics = seeds::metrics(&reports);
         let value = serde_json::json!({ "seeds": reports, "summary": metrics });
         let json = serde_json::to_string_pretty(&value).unwrap_or_default() + "\n";
@@ -162,9 +164,8 @@ impl RunArgs {
             let title = reports.first().map_or("", |report| report.scenario.as_str());
             print(&format!("{title}\n{count} seeds\n\n{}", seeds::table(&metrics)));
         }
-        let loaded = resolve::load(name, &options)?;
         let failed = |report: &Report| {
-            expect::judge(&loaded.scenario.expect, report).iter().any(|verdict| !verdict.passed)
+            expect::judge(&scenario.expect, report).iter().any(|verdict| !verdict.passed)
         };
         let codes = reports.iter().map(|report| exit_code(report, failed(report)));
         Ok(codes.into_iter().find(|code| *code != ExitCode::SUCCESS).unwrap_or(ExitCode::SUCCESS))

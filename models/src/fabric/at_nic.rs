@@ -4,10 +4,12 @@ use std::cmp::Reverse;
 
 use sim_core::Time;
 
-use super::{Event, Fabric, Queue};
+use super::{Event, Fabric, Queue, Tally};
 use crate::congestion::{RateControl, RateController};
 use crate::counters::DropReason;
-use crate::nic::{Nic, Notify, Offered, Pacer, Progress, Reply, Sender, SenderState};
+use crate::nic::{
+    Arbiter, Nic, NicParams, Notify, Offered, Pacer, Progress, Reply, Sender, SenderState,
+};
 use crate::packet::{Kind, Packet};
 use crate::probe::Probe;
 
@@ -104,7 +106,6 @@ impl<P: Probe> Fabric<P> {
         counters.data_packets += 1;
         if segment.again {
             counters.retransmitted_packets += 1;
-            sender.retransmitted += 1;
             sender.retransmitted_bytes += u64::from(segment.payload);
         }
         let dscp = self.wiring.qps[qp as usize].dscp;
@@ -175,12 +176,8 @@ impl<P: Probe> Fabric<P> {
             } else {
                 timers.pop();
                 counters.req_transport_retries_exceeded += 1;
-                sender.state = SenderState::Failed;
-                arbiter.clear_ready(sender.slot);
-                sender.finished_at = Some(now);
+                finish(sender, SenderState::Failed, arbiter, now, &mut self.tally);
                 self.tally.failed += 1;
-                self.tally.finished += 1;
-                self.tally.last_finish = now;
             }
         }
         let nic = &mut self.nics[index];
@@ -316,9 +313,7 @@ impl<P: Probe> Fabric<P> {
         }
         let ack_dscp = config.qos.ack_dscp.unwrap_or(qp.dscp);
         let (kind, psn) = match receipt.reply {
-            Reply::None => {
-                return self.kick(port, agenda);
-            }
+            Reply::None => return self.kick(port, agenda),
             Reply::Ack(psn) => (Kind::Ack, psn),
             Reply::Nak(psn) => {
                 counters.out_of_sequence += 1;
@@ -353,11 +348,7 @@ impl<P: Probe> Fabric<P> {
             _ => Progress::Stale,
         };
         if progress == Progress::Complete {
-            sender.finished_at = Some(now);
-            sender.state = SenderState::Idle;
-            arbiter.clear_ready(sender.slot);
-            self.tally.finished += 1;
-            self.tally.last_finish = now;
+            finish(sender, SenderState::Idle, arbiter, now, &mut self.tally);
         } else {
             if packet.kind == Kind::Cnp || packet.echo() {
                 let acts = !matches!(sender.control, RateControl::None(_));
@@ -370,6 +361,21 @@ impl<P: Probe> Fabric<P> {
     }
 }
 
+/// A QP has nothing more to do.
+fn finish(
+    sender: &mut Sender,
+    state: SenderState,
+    arbiter: &mut Arbiter,
+    now: Time,
+    tally: &mut Tally,
+) {
+    sender.state = state;
+    sender.finished_at = Some(now);
+    arbiter.clear_ready(sender.slot);
+    tally.finished += 1;
+    tally.last_finish = now;
+}
+
 /// A control frame in its class.
 fn classed(mut packet: Packet, dscp: u8, priority: &[u8; 64]) -> Packet {
     packet.dscp = dscp;
@@ -380,12 +386,7 @@ fn classed(mut packet: Packet, dscp: u8, priority: &[u8; 64]) -> Packet {
 
 /// Puts a QP where it belongs after something changed: ready, waiting, blocked or idle.
 #[inline]
-fn activate(
-    sender: &mut Sender,
-    arbiter: &mut crate::nic::Arbiter,
-    now: Time,
-    params: &crate::nic::NicParams,
-) {
+fn activate(sender: &mut Sender, arbiter: &mut Arbiter, now: Time, params: &NicParams) {
     match sender.state {
         SenderState::Failed | SenderState::Ready | SenderState::Waiting => return,
         SenderState::Idle | SenderState::Blocked => {}
@@ -403,7 +404,7 @@ fn activate(
     }
 }
 
-fn window_full(sender: &mut Sender, params: &crate::nic::NicParams) -> bool {
+fn window_full(sender: &mut Sender, params: &NicParams) -> bool {
     let transport = &params.config.transport;
     let Some(window) = transport.window else { return false };
     let mut window = window.get();

@@ -13,6 +13,7 @@ mod check;
 mod conduct;
 mod event;
 mod observe;
+mod path;
 mod run;
 mod spec;
 mod wiring;

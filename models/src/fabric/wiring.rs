@@ -87,19 +87,6 @@ impl Wiring {
         super::conduct::SAMPLED_VALUES_MAX / width.max(1)
     }
 
-    /// Links between a QP's hosts.
-    pub fn hops(&self, qp: &QpInfo) -> usize {
-        let mut wire = &self.wires[qp.source_port as usize];
-        let mut hops = 1;
-        while self.wires[wire.peer as usize].node != qp.target && hops < 64 {
-            let peer = &self.wires[wire.peer as usize];
-            let Some(next) = self.next_hops(peer.node, qp.target).first() else { break };
-            wire = &self.wires[(peer.first_port + u32::from(*next)) as usize];
-            hops += 1;
-        }
-        hops
-    }
-
     /// The next hop of a frame at a switch, as index within it.
     #[inline]
     pub(crate) fn next_hops(&self, node: u32, target: u32) -> &[u16] {

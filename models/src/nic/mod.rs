@@ -107,9 +107,7 @@ pub struct Sender {
     pub timer_armed: bool,
     /// When everything was acknowledged, or the QP failed.
     pub finished_at: Option<Time>,
-    /// Packets sent again.
-    pub retransmitted: u64,
-    /// Payload bytes of these.
+    /// Payload bytes sent again.
     pub retransmitted_bytes: u64,
 }
 
@@ -126,7 +124,6 @@ impl Sender {
             priority,
             timer_armed: false,
             finished_at: None,
-            retransmitted: 0,
             retransmitted_bytes: 0,
         }
     }

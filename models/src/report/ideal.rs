@@ -3,35 +3,7 @@
 use sim_core::{Delta, Time};
 
 use crate::fabric::Wiring;
-use crate::load_balance::{Ecmp, FiveTuple};
 use crate::wire::Frames;
-
-/// The egress ports of a QP's data on its way.
-pub fn path(wiring: &Wiring, ecmp: impl Fn(u32) -> Option<Ecmp>, qp: usize) -> Vec<u32> {
-    let info = &wiring.qps[qp];
-    let mut ports = vec![info.source_port];
-    for _ in 0..64 {
-        let last = &wiring.wires[ports[ports.len() - 1] as usize];
-        let node = wiring.wires[last.peer as usize].node;
-        if node == info.target {
-            break;
-        }
-        let first = wiring.wires[last.peer as usize].first_port;
-        let hops =
-            wiring.routes.next_hops(crate::ids::NodeId(node), crate::ids::NodeId(info.target));
-        let tuple: &FiveTuple = &info.tuple;
-        let hop = match hops {
-            [] => break,
-            [only] => *only,
-            several => match ecmp(node) {
-                Some(ecmp) => several[ecmp.choose(tuple, several.len())],
-                None => several[0],
-            },
-        };
-        ports.push(first + u32::from(hop));
-    }
-    ports
-}
 
 /// From the first bit sent to the last payload byte received, store and forward on `ports`.
 pub(super) fn fct(wiring: &Wiring, ports: &[u32], bytes: u64, mtu: u16) -> Delta {

@@ -11,7 +11,6 @@ use super::{
 use crate::counters::{DropReason, NicCounters, PortCounters};
 use crate::fabric::{Fabric, Outcome, Plan, StopReason};
 use crate::ids::{NodeId, PRIORITIES, PortId};
-use crate::load_balance::Ecmp;
 use crate::nic::SenderState;
 use crate::probe::Probe;
 
@@ -96,7 +95,7 @@ impl<'a, P: Probe> Context<'a, P> {
         let acked = sender.finished_at.filter(|_| completed).map(|at| at.since(info.start));
         let ideal = info.bytes.map(|bytes| {
             let mtu = self.plan.spec.nics[info.source as usize].as_ref().map_or(4096, |n| n.mtu);
-            ideal::fct(wiring, &self.path(qp), bytes, mtu)
+            ideal::fct(wiring, &self.plan.path(qp), bytes, mtu)
         });
         // an edge beyond the end of the run finds what was delivered by then
         let measured = |edge: usize| match receiver.measured[edge] {
@@ -125,15 +124,6 @@ impl<'a, P: Probe> Context<'a, P> {
             status,
             retransmitted_bytes: sender.retransmitted_bytes,
         }
-    }
-
-    fn path(&self, qp: usize) -> Vec<u32> {
-        let topology = &self.plan.wiring.topology;
-        let ecmp = |node: u32| {
-            let config = self.plan.spec.switches[node as usize].as_ref()?;
-            Some(Ecmp::new(&config.ecmp, topology.node(NodeId(node)).number))
-        };
-        ideal::path(&self.plan.wiring, ecmp, qp)
     }
 
     /// Time-weighted mean depth of a queue in the measured window.

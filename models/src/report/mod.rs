@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use ideal::path;
 pub use make::make;
 pub use series::{FlowSeries, PortSeries, Series, series};
 

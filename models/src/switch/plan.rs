@@ -35,6 +35,8 @@ pub struct BufferPlan {
     pub places: Vec<(u8, u32)>,
     /// Headroom of one lossless PG of each port, in bytes.
     pub headroom: Vec<u64>,
+    /// What it must be at each port in the worst case: `headroom = "auto"`.
+    pub headroom_needed: Vec<u64>,
     /// Shared part of the ingress pool, in bytes, by slice.
     pub ingress_pool: Vec<u64>,
 }
@@ -52,6 +54,7 @@ pub fn plan_buffer(
         mmus: Vec::new(),
         places: Vec::new(),
         headroom: Vec::new(),
+        headroom_needed: Vec::new(),
         ingress_pool: Vec::new(),
     };
     for slice in 0..slices {
@@ -121,6 +124,7 @@ fn plan_slice(
         let headroom = port_headroom(port, frames, cell);
         plan.places.push((slice as u8, groups.len() as u32));
         plan.headroom.push(headroom.saturating_mul(cell.get()));
+        plan.headroom_needed.push(auto_headroom(port, frames, cell).saturating_mul(cell.get()));
         let pfc = &port.config.pfc;
         for priority in 0..PRIORITIES as u8 {
             let lossless = pfc.priorities.contains(&priority);
@@ -275,23 +279,26 @@ fn port_headroom(port: &PortPlan<'_>, frames: &Frames, cell: Bytes) -> u64 {
         Headroom::RateDelay(factor) => {
             port.rate.bytes_in(port.delay).get().saturating_mul(factor) / cell.get()
         }
-        Headroom::Auto => {
-            let smallest = pfc.smallest_frame.map_or(frames.smallest(), |bytes| {
-                bytes.get().clamp(1, u64::from(frames.largest(port.mtu))) as u16
-            });
-            let input = HeadroomInput {
-                rate: port.rate,
-                delay: port.delay,
-                latency: port.config.latency,
-                upstream: port.upstream,
-                mtu: port.mtu,
-                smallest,
-                cell,
-                priorities: pfc.priorities.len() as u64,
-            };
-            auto_cells(&input, frames)
-        }
+        Headroom::Auto => auto_headroom(port, frames, cell),
     }
+}
+
+fn auto_headroom(port: &PortPlan<'_>, frames: &Frames, cell: Bytes) -> u64 {
+    let pfc = &port.config.pfc;
+    let smallest = pfc.smallest_frame.map_or(frames.smallest(), |bytes| {
+        bytes.get().clamp(1, u64::from(frames.largest(port.mtu))) as u16
+    });
+    let input = HeadroomInput {
+        rate: port.rate,
+        delay: port.delay,
+        latency: port.config.latency,
+        upstream: port.upstream,
+        mtu: port.mtu,
+        smallest,
+        cell,
+        priorities: pfc.priorities.len() as u64,
+    };
+    auto_cells(&input, frames)
 }
 
 #[cfg(test)]
