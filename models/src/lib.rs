@@ -7,14 +7,17 @@
 //! - [`load_balance`]: choice among next hops
 //! - [`nic`], [`congestion`]: reliable connections, pacing, CNPs, DCQCN
 //! - [`traffic`]: what is sent
+//! - [`host`], [`collective`]: servers with GPUs, and what NCCL runs on them
 //! - [`fabric`]: all components together, and the only place where events are told apart
 //! - [`counters`], [`probe`], [`report`]: what is observed
 
+pub mod collective;
 pub mod congestion;
 pub mod counters;
 pub mod error;
 pub mod fabric;
 mod hash;
+pub mod host;
 pub mod ids;
 pub mod link;
 pub mod load_balance;

@@ -5,18 +5,17 @@ use std::collections::BTreeMap;
 use petgraph::graph::{NodeIndex, UnGraph};
 
 use crate::error::BuildError;
-use crate::ids::NodeId;
+use crate::ids::{NodeId, PortId};
 use crate::topology::{NodeKind, StaticRoute, Topology};
 
-/// For each node and target host, the ports to choose from, as indices within the node.
+/// For each node and target address, the ports to choose from, as indices within the node.
 #[derive(Clone, Debug)]
 pub struct Routes {
-    /// Column of each node that is a host.
-    column: Vec<u32>,
+    /// One for each address.
     columns: usize,
     /// Row of each node but hosts with one port, which have no choice: `u32::MAX`.
     row: Vec<u32>,
-    /// Row-major (node, host): index into `sets`.
+    /// Row-major (node, address): index into `sets`.
     table: Vec<u32>,
     sets: Vec<Box<[u16]>>,
     /// By node without a row: the node at the other end of its cable, and whether it forwards.
@@ -30,11 +29,7 @@ impl Routes {
     /// Computes all shortest paths; hosts do not forward.
     pub fn shortest(topology: &Topology) -> Result<Self, BuildError> {
         let graph = graph_of(topology);
-        let hosts: Vec<NodeId> = topology.hosts().collect();
-        let mut column = vec![u32::MAX; topology.nodes().len()];
-        for (index, host) in hosts.iter().enumerate() {
-            column[host.index()] = index as u32;
-        }
+        let addresses = topology.addresses();
         let nodes = topology.nodes().len();
         let mut row = vec![u32::MAX; nodes];
         let mut gate = vec![(NodeId(0), false); nodes];
@@ -53,42 +48,42 @@ impl Routes {
                 }
             }
         }
-        let entries = rows as usize * hosts.len();
+        let entries = rows as usize * addresses.len();
         if entries > ENTRIES_MAX {
-            let message = format!("{rows} switches x {} hosts are too many routes", hosts.len());
+            let count = addresses.len();
+            let message = format!("{rows} switches x {count} addresses are too many routes");
             return Err(BuildError::new("topology", message));
         }
         let mut routes = Routes {
-            column,
-            columns: hosts.len(),
+            columns: addresses.len(),
             row,
             table: vec![0; entries],
             sets: vec![Box::default(), Box::new([0])],
             gate,
         };
         let mut interned = BTreeMap::from([(Box::default(), 0), (Box::from([0]), 1)]);
-        // hosts behind one link share the paths to their switch
-        let mut behind: BTreeMap<NodeId, Vec<(NodeId, u16)>> = BTreeMap::new();
-        for host in hosts {
-            let mut ports = topology.ports_of(host);
-            let (Some(port), None) = (ports.next(), ports.next()) else {
-                routes.fill(topology, &graph, host, &[host], &mut interned);
-                continue;
-            };
-            let switch = topology.neighbour(port);
-            if topology.node(switch).kind == NodeKind::Host {
-                routes.fill(topology, &graph, host, &[host], &mut interned);
-            } else {
-                let index = topology.index_in_node(topology.port(port).peer) as u16;
-                behind.entry(switch).or_default().push((host, index));
+        // addresses behind one link share the paths to their switch
+        let mut behind: BTreeMap<NodeId, Vec<(u32, u16)>> = BTreeMap::new();
+        for (number, address) in (0..).zip(addresses) {
+            match *address.ports {
+                [port] if topology.node(topology.neighbour(port)).kind == NodeKind::Switch => {
+                    let index = topology.index_in_node(topology.port(port).peer) as u16;
+                    behind.entry(topology.neighbour(port)).or_default().push((number, index));
+                }
+                _ => {
+                    let distance = distances(topology, &graph, address.host, &address.ports);
+                    routes.fill(topology, address.host, &distance, &[number], &mut interned);
+                }
             }
         }
-        for (switch, hosts) in behind {
-            let all: Vec<NodeId> = hosts.iter().map(|(host, _)| *host).collect();
-            routes.fill(topology, &graph, switch, &all, &mut interned);
-            for (host, port) in hosts {
+        for (switch, entries) in behind {
+            let all: Vec<u32> = entries.iter().map(|(number, _)| *number).collect();
+            let every: Vec<PortId> = topology.ports_of(switch).collect();
+            let distance = distances(topology, &graph, switch, &every);
+            routes.fill(topology, switch, &distance, &all, &mut interned);
+            for (number, port) in entries {
                 let id = routes.intern(Box::new([port]), &mut interned);
-                if let Some(slot) = routes.slot(switch, host) {
+                if let Some(slot) = routes.slot(switch, number) {
                     routes.table[slot] = id;
                 }
             }
@@ -96,16 +91,23 @@ impl Routes {
         Ok(routes)
     }
 
-    /// Fills the columns of `hosts` with the next hops towards `target`.
+    /// Fills the columns of `addresses` with the next hops towards `target`.
     fn fill(
         &mut self,
         topology: &Topology,
-        graph: &UnGraph<NodeId, ()>,
         target: NodeId,
-        hosts: &[NodeId],
+        distance: &[Option<u32>],
+        addresses: &[u32],
         interned: &mut BTreeMap<Box<[u16]>, u32>,
     ) {
-        let distance = distances(topology, graph, target);
+        let own = |port: &PortId| {
+            let [number] = addresses else { return true };
+            // the last hop must be one of the ports that answer
+            let peer = topology.port(*port).peer;
+            topology.port(peer).node != target
+                || topology.node(target).kind == NodeKind::Switch
+                || topology.addresses()[*number as usize].ports.contains(&peer)
+        };
         for node in (0..topology.nodes().len() as u32).map(NodeId) {
             if self.row[node.index()] == u32::MAX {
                 continue;
@@ -118,13 +120,14 @@ impl Routes {
                     let neighbour = topology.neighbour(*port);
                     let forwards =
                         neighbour == target || topology.node(neighbour).kind == NodeKind::Switch;
-                    forwards && distance[neighbour.index()] == Some(here - 1)
+                    forwards && distance[neighbour.index()] == Some(here - 1) && own(port)
                 })
                 .map(|(index, _)| index as u16)
                 .collect();
             let id = self.intern(next, interned);
-            for host in hosts.iter().filter(|host| **host != node) {
-                if let Some(slot) = self.slot(node, *host) {
+            let hosted = |address: &&u32| topology.addresses()[**address as usize].host == node;
+            for address in addresses.iter().filter(|address| !hosted(address)) {
+                if let Some(slot) = self.slot(node, *address) {
                     self.table[slot] = id;
                 }
             }
@@ -157,22 +160,27 @@ impl Routes {
                 let message = format!("{} has ports 0 to {}", route.node, ports.saturating_sub(1));
                 return Err(BuildError::new(key("ports"), message));
             }
-            // a node with one port has no choice
-            let Some(slot) = self.slot(node, target) else { continue };
             self.sets.push(route.ports.iter().map(|port| *port as u16).collect());
-            self.table[slot] = self.sets.len() as u32 - 1;
+            let set = self.sets.len() as u32 - 1;
+            for address in topology.addresses_of(target) {
+                // a node with one port has no choice
+                if let Some(slot) = self.slot(node, address) {
+                    self.table[slot] = set;
+                }
+            }
         }
         Ok(())
     }
 
-    /// The ports of `node` that lead to `host`, as indices within the node; empty if none does.
+    /// The ports of `node` that lead to `address` (of `host`), as indices within the node; empty if
+    /// none does.
     #[inline]
-    pub fn next_hops(&self, node: NodeId, host: NodeId) -> &[u16] {
-        match self.slot(node, host) {
+    pub fn next_hops(&self, node: NodeId, host: NodeId, address: u32) -> &[u16] {
+        match self.slot(node, address) {
             Some(slot) => &self.sets[self.table[slot] as usize],
             None => {
                 let (gate, forwards) = self.gate[node.index()];
-                let beyond = || self.slot(gate, host).is_some_and(|slot| self.table[slot] != 0);
+                let beyond = || self.slot(gate, address).is_some_and(|slot| self.table[slot] != 0);
                 let reachable = gate == host || (forwards && beyond());
                 &self.sets[usize::from(reachable)]
             }
@@ -180,9 +188,9 @@ impl Routes {
     }
 
     #[inline]
-    fn slot(&self, node: NodeId, host: NodeId) -> Option<usize> {
+    fn slot(&self, node: NodeId, address: u32) -> Option<usize> {
         let row = self.row[node.index()];
-        (row != u32::MAX).then(|| row as usize * self.columns + self.column[host.index()] as usize)
+        (row != u32::MAX).then(|| row as usize * self.columns + address as usize)
     }
 }
 
@@ -200,11 +208,25 @@ fn graph_of(topology: &Topology) -> UnGraph<NodeId, ()> {
     graph
 }
 
-/// Hops from every node to `target`, through switches only.
-fn distances(topology: &Topology, graph: &UnGraph<NodeId, ()>, target: NodeId) -> Vec<Option<u32>> {
+/// Hops from every node to `target`, whose last cable is one of `ports`, through switches only.
+fn distances(
+    topology: &Topology,
+    graph: &UnGraph<NodeId, ()>,
+    target: NodeId,
+    ports: &[PortId],
+) -> Vec<Option<u32>> {
     let mut distance = vec![None; topology.nodes().len()];
     distance[target.index()] = Some(0);
-    let mut frontier = std::collections::VecDeque::from([target]);
+    let mut frontier = std::collections::VecDeque::new();
+    for port in ports {
+        let next = topology.neighbour(*port);
+        if distance[next.index()].is_none() {
+            distance[next.index()] = Some(1);
+            if topology.node(next).kind == NodeKind::Switch {
+                frontier.push_back(next);
+            }
+        }
+    }
     while let Some(node) = frontier.pop_front() {
         let hops = distance[node.index()].map(|hops| hops + 1);
         for next in graph.neighbors(NodeIndex::new(node.index())) {
@@ -233,14 +255,18 @@ mod tests {
         let topology = Topology::build(&TopologyConfig::FatTree(tree)).unwrap();
         let routes = Routes::shortest(&topology).unwrap();
         let node = |name: &str| topology.find(name).unwrap();
+        let hops = |from: &str, to: &str| {
+            let host = node(to);
+            routes.next_hops(node(from), host, topology.addresses_of(host).start).to_vec()
+        };
         // edge0: ports 0-1 are hosts 0-1, 2-3 go up; towards another pod both are equal
-        assert_eq!(routes.next_hops(node("edge0"), node("host1")), [1]);
-        assert_eq!(routes.next_hops(node("edge0"), node("host15")), [2, 3]);
+        assert_eq!(hops("edge0", "host1"), [1]);
+        assert_eq!(hops("edge0", "host15"), [2, 3]);
         // agg0: ports 0-1 to edge0, edge1; 2-3 to cores
-        assert_eq!(routes.next_hops(node("agg0"), node("host2")), [1]);
-        assert_eq!(routes.next_hops(node("agg0"), node("host15")), [2, 3]);
-        assert_eq!(routes.next_hops(node("core0"), node("host15")), [3]);
-        assert_eq!(routes.next_hops(node("host0"), node("host15")), [0]);
+        assert_eq!(hops("agg0", "host2"), [1]);
+        assert_eq!(hops("agg0", "host15"), [2, 3]);
+        assert_eq!(hops("core0", "host15"), [3]);
+        assert_eq!(hops("host0", "host15"), [0]);
     }
 
     #[test]
@@ -262,7 +288,9 @@ mod tests {
         let topology = Topology::build(&TopologyConfig::Graph(graph)).unwrap();
         let routes = Routes::shortest(&topology).unwrap();
         let hops = |from: &str, to: &str| {
-            routes.next_hops(topology.find(from).unwrap(), topology.find(to).unwrap()).to_vec()
+            let host = topology.find(to).unwrap();
+            let address = topology.addresses_of(host).start;
+            routes.next_hops(topology.find(from).unwrap(), host, address).to_vec()
         };
         // b has two ports and ends traffic at both; a reaches b, and nothing beyond it
         assert_eq!((hops("a", "b"), hops("b", "a")), (vec![0], vec![0]));

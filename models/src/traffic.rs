@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use sim_core::rng::{Domain, Stream};
 use sim_core::{Bytes, Delta, Time};
 
+use crate::collective::CollectiveConfig;
 use crate::error::BuildError;
 use crate::ids::NodeId;
 use crate::topology::{NodeKind, Topology};
@@ -20,6 +21,8 @@ pub enum TrafficConfig {
     Permutation(PermutationConfig),
     /// Flows one by one.
     Flows(FlowsConfig),
+    /// An operation of NCCL's over the GPUs of hosts.
+    Collective(CollectiveConfig),
 }
 
 /// `"1MB"`, or `"unlimited"` for as long as the run lasts.
@@ -339,11 +342,17 @@ impl<'a> Directory<'a> {
         }
     }
 
+    /// All hosts.
+    pub(crate) fn hosts(&self) -> &[NodeId] {
+        &self.hosts
+    }
+
     fn range(&self) -> String {
         format!("hosts 0 to {}", self.hosts.len().saturating_sub(1))
     }
 
-    fn find_all(&self, hosts: &Hosts, key: &str) -> Result<Vec<NodeId>, BuildError> {
+    /// The hosts that a list or range names; `key` is its key, for messages.
+    pub(crate) fn find_all(&self, hosts: &Hosts, key: &str) -> Result<Vec<NodeId>, BuildError> {
         match hosts {
             Hosts::Range(from, to) => {
                 self.find(&HostRef::Number(to - 1), key)?;
@@ -371,6 +380,7 @@ pub fn flows(
             TrafficConfig::Incast(incast) => plan.incast(incast)?,
             TrafficConfig::Permutation(permutation) => plan.permutation(permutation)?,
             TrafficConfig::Flows(list) => plan.list(list)?,
+            TrafficConfig::Collective(_) => {}
         }
     }
     Ok(flows)

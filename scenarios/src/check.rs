@@ -232,10 +232,13 @@ impl Notes {
         let choosing: Vec<NodeId> = topology
             .switches()
             .filter(|switch| {
-                plan.wiring
-                    .qps
-                    .iter()
-                    .any(|qp| plan.wiring.routes.next_hops(*switch, NodeId(qp.target)).len() > 1)
+                plan.wiring.qps.iter().any(|qp| {
+                    plan.wiring
+                        .routes
+                        .next_hops(*switch, NodeId(qp.target), qp.target_address)
+                        .len()
+                        > 1
+                })
             })
             .collect();
         for switch in &choosing {

@@ -335,9 +335,10 @@ fn uplink_groups(plan: &Plan, switch: NodeId) -> Vec<Vec<usize>> {
     let wiring = &plan.wiring;
     let Some(first) = wiring.topology.ports_of(switch).next() else { return Vec::new() };
     let mut groups: Vec<Vec<usize>> = Vec::new();
-    let targets: BTreeSet<u32> = wiring.qps.iter().map(|qp| qp.target).collect();
+    let targets: BTreeSet<(u32, u32)> =
+        wiring.qps.iter().map(|qp| (qp.target, qp.target_address)).collect();
     for target in targets {
-        let hops = wiring.routes.next_hops(switch, NodeId(target));
+        let hops = wiring.routes.next_hops(switch, NodeId(target.0), target.1);
         if hops.len() > 1 {
             groups.push(hops.iter().map(|hop| first.index() + usize::from(*hop)).collect());
         }

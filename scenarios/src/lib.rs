@@ -23,4 +23,5 @@ pub mod schema;
 pub mod seeds;
 pub mod simulate;
 pub mod stats;
+pub mod sweep;
 pub mod text;

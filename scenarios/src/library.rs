@@ -24,6 +24,8 @@ pub enum Kind {
     NicPreset,
     /// For `nic.congestion.preset`.
     CongestionPreset,
+    /// For `host.preset`.
+    HostPreset,
 }
 
 impl Kind {
@@ -35,6 +37,7 @@ impl Kind {
             Kind::SwitchPreset => "switch.preset",
             Kind::NicPreset => "nic.preset",
             Kind::CongestionPreset => "nic.congestion.preset",
+            Kind::HostPreset => "host.preset",
         }
     }
 }
@@ -52,11 +55,12 @@ macro_rules! library {
 
 library! {
     Scenario "library": "incast", "incast-pfc-only", "permutation-fat-tree", "dcqcn-2-to-1",
-        "dumbbell-victim";
+        "dumbbell-victim", "allreduce-4x8-a100";
     ScenarioPreset "presets/scenario": "hpcc-ns3";
     SwitchPreset "presets/switch": "generic", "generic-32mb";
     NicPreset "presets/nic": "generic", "connectx-6-dx";
     CongestionPreset "presets/congestion": "dcqcn-paper", "mlx5-default", "hpcc-ns3";
+    HostPreset "presets/host": "generic", "dgx-1", "dgx-a100", "hgx-h100";
 }
 
 /// The entry of this kind and name.

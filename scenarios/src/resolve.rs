@@ -9,11 +9,13 @@ use std::path::{Path as FsPath, PathBuf};
 use std::sync::Arc;
 
 use models::BuildError;
+use models::collective::explain_variable;
 use models::fabric::Spec;
+use models::host::{HostConfig, nics};
 use models::ids::{NodeId, PortId};
 use models::nic::NicConfig;
 use models::switch::SwitchConfig;
-use models::topology::{NodeKind, Topology, TopologyConfig};
+use models::topology::{NicLayout, NodeKind, Topology, TopologyConfig};
 use models::traffic::{self, FlowConfig, TrafficConfig};
 
 use crate::library::{self, Kind};
@@ -22,6 +24,7 @@ use crate::load::{
     near_miss, parse, to_toml,
 };
 use crate::schema::{Override, Scenario};
+use crate::sweep::Sweep;
 
 /// A scenario that can be simulated.
 #[derive(Clone, Debug)]
@@ -30,8 +33,10 @@ pub struct Loaded {
     pub name: String,
     /// The keys.
     pub scenario: Scenario,
-    /// What the model needs.
+    /// What the model needs; of a sweep, the first size.
     pub spec: Spec,
+    /// The sizes of its collectives.
+    pub sweep: Sweep,
     /// The scenario with presets expanded, as TOML.
     pub resolved: String,
     /// Files that it names, as (name, text): they belong into a run directory.
@@ -127,12 +132,14 @@ fn load_text(
     }
     let mut library = Library { sources, root: user.origin, trees: BTreeMap::new() };
     let tree = library.expand(&user)?;
+    explain_variables(&tree)?;
     let mut scenario: Scenario = from_node(&tree, "")?;
     let mut place = Place { tree, presets: library.preset_sources() };
     let files = inline_flows(&mut scenario, folder, &mut place)?;
     let locate = |error: BuildError| place.locate(error);
-    let topology = Topology::build(&scenario.topology).map_err(locate)?;
+    let mut topology = Topology::build(&scenario.topology).map_err(locate)?;
     let devices = Devices::resolve(&mut library, &user, &place, &scenario, &topology)?;
+    lay_out_nics(&mut topology, &devices.hosts).map_err(locate)?;
     let presets = library.preset_sources();
     let flows = traffic::flows(&scenario.traffic, &topology, scenario.seed);
     let flows = flows.map_err(|error| locate(in_file(error, &scenario.traffic)))?;
@@ -147,6 +154,7 @@ fn load_text(
         TopologyConfig::Graph(graph) => graph.routes.clone(),
         _ => Vec::new(),
     };
+    let sweep = Sweep::new(&scenario.traffic).map_err(locate)?;
     let spec = Spec {
         topology,
         routes,
@@ -154,7 +162,10 @@ fn load_text(
         switches: devices.switches,
         switch_ports: devices.switch_ports,
         nics: devices.nics,
+        hosts: devices.hosts,
+        nccl: scenario.nccl.clone(),
         flows,
+        collectives: sweep.collectives(0),
         stop: scenario.stop,
         measure: scenario.measure,
         sample: scenario.sample.clone(),
@@ -163,7 +174,7 @@ fn load_text(
     crate::expect::check_names(&place.tree, &spec.topology)?;
     let resolved = to_toml(&place.tree);
     let place = Place { presets, ..place };
-    Ok(Loaded { name, scenario, spec, resolved, files, sources: Sources::default(), place })
+    Ok(Loaded { name, scenario, spec, sweep, resolved, files, sources: Sources::default(), place })
 }
 
 impl Loaded {
@@ -268,6 +279,16 @@ impl Library<'_> {
             }
             put(&mut tree, section, lower);
         }
+        // there are servers only where one is described
+        let layers: Vec<Node> =
+            [&mut tree, &mut upper].into_iter().filter_map(|layer| take(layer, "host")).collect();
+        if !layers.is_empty() {
+            let mut lower = self.generic(Kind::HostPreset)?;
+            for layer in layers {
+                self.add_layer(&mut lower, layer, Kind::HostPreset)?;
+            }
+            put(&mut tree, "host", lower);
+        }
         lay_over(&mut tree, upper);
         Ok(tree)
     }
@@ -334,6 +355,39 @@ fn drop_rivals(lower: &mut Node, upper: &Node) {
             drop_rivals(below, &entry.node);
         }
     }
+}
+
+/// Refuses variables of NCCL's that were removed or change nothing here, and says so.
+fn explain_variables(tree: &Node) -> Result<(), LoadError> {
+    let Some(nccl) = tree.get("nccl").and_then(Node::as_table) else { return Ok(()) };
+    for entry in nccl {
+        if let Some(why) = explain_variable(&entry.key) {
+            return Err(LoadError::new(why)
+                .at(entry.key_origin)
+                .within(&format!("nccl.{}", entry.key)));
+        }
+    }
+    Ok(())
+}
+
+/// Gives the hosts the NICs that they are described with.
+fn lay_out_nics(
+    topology: &mut Topology,
+    hosts: &[Option<Arc<HostConfig>>],
+) -> Result<(), BuildError> {
+    let mut layouts: Vec<Option<Vec<NicLayout>>> = Vec::new();
+    for (id, config) in (0..).map(NodeId).zip(hosts) {
+        let layout = match config {
+            Some(config) => {
+                let plans = nics(config, topology.ports_of(id).count() as u32)?;
+                Some(plans.iter().map(|nic| nic.layout()).collect())
+            }
+            None => None,
+        };
+        layouts.push(layout);
+    }
+    topology.set_nics(|host| layouts[host.index()].as_deref());
+    Ok(())
 }
 
 /// Reads the flows of CSV files; returns these under the names that they will have in a run
@@ -429,10 +483,11 @@ struct Devices {
     switches: Vec<Option<Arc<SwitchConfig>>>,
     switch_ports: Vec<Option<Arc<SwitchConfig>>>,
     nics: Vec<Option<Arc<NicConfig>>>,
+    hosts: Vec<Option<Arc<HostConfig>>>,
 }
 
-/// The two sections that overrides can change.
-type Sections = (Arc<SwitchConfig>, Arc<NicConfig>);
+/// The sections that overrides can change.
+type Sections = (Arc<SwitchConfig>, Arc<NicConfig>, Option<Arc<HostConfig>>);
 
 impl Devices {
     fn resolve(
@@ -444,7 +499,11 @@ impl Devices {
     ) -> Result<Self, LoadError> {
         check_overrides(place, &scenario.overrides, topology)?;
         let tree = &place.tree;
-        let base = (Arc::new(scenario.switch.clone()), Arc::new(scenario.nic.clone()));
+        let base = (
+            Arc::new(scenario.switch.clone()),
+            Arc::new(scenario.nic.clone()),
+            scenario.host.clone().map(Arc::new),
+        );
         let mut known: BTreeMap<Vec<usize>, Sections> = BTreeMap::from([(Vec::new(), base)]);
         let mut sections = |applying: Vec<usize>| -> Result<Sections, LoadError> {
             if let Some(sections) = known.get(&applying) {
@@ -455,17 +514,19 @@ impl Devices {
             Ok(sections)
         };
         let overrides = || scenario.overrides.iter().enumerate();
-        let mut devices = Devices { switches: vec![], switch_ports: vec![], nics: vec![] };
+        let mut devices =
+            Devices { switches: vec![], switch_ports: vec![], nics: vec![], hosts: vec![] };
         for (id, node) in topology.nodes().iter().enumerate() {
             let whole = |entry: &Override| {
                 let named = entry.nodes.is_empty() || entry.nodes.contains(&node.name);
                 named && entry.ports.is_empty() && entry.rate.is_none()
             };
             let applying = overrides().filter(|(_, entry)| whole(entry)).map(|(i, _)| i).collect();
-            let (switch, nic) = sections(applying)?;
+            let (switch, nic, host) = sections(applying)?;
             let is_switch = node.kind == NodeKind::Switch;
             devices.switches.push(is_switch.then_some(switch));
             devices.nics.push((!is_switch).then_some(nic));
+            devices.hosts.push(host.filter(|_| !is_switch));
             for port in topology.ports_of(NodeId(id as u32)) {
                 let applies = |entry: &Override| applies_to_port(entry, topology, port);
                 let applying =
@@ -506,7 +567,11 @@ fn overridden(
     let section = |key: &str| expanded.get(key).cloned().unwrap_or_else(|| expanded.clone());
     let switch = from_node(&section("switch"), "switch")?;
     let nic = from_node(&section("nic"), "nic")?;
-    Ok((Arc::new(switch), Arc::new(nic)))
+    let host = match expanded.get("host") {
+        Some(host) => Some(Arc::new(from_node(host, "host")?)),
+        None => None,
+    };
+    Ok((Arc::new(switch), Arc::new(nic), host))
 }
 
 /// Overrides must name what exists, and change devices only.
@@ -539,7 +604,7 @@ fn check_overrides(
         let port_wise = !entry.ports.is_empty() || entry.rate.is_some();
         let table = place.tree.at(&Path::parse(&format!("override[{index}].set"))?);
         for key in table.and_then(Node::as_table).into_iter().flatten() {
-            let allowed: &[&str] = if port_wise { &["switch"] } else { &["switch", "nic"] };
+            let allowed: &[&str] = if port_wise { &["switch"] } else { &["switch", "nic", "host"] };
             let section = key.key.split('.').next().unwrap_or("");
             if !allowed.contains(&section) {
                 let message = format!("an override sets keys of `{}`", allowed.join("` or `"));

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use models::collective::NcclConfig;
 use models::fabric::{MeasureConfig, SampleConfig, StopConfig};
+use models::host::HostConfig;
 use models::nic::NicConfig;
 use models::switch::SwitchConfig;
 use models::topology::TopologyConfig;
@@ -38,6 +40,11 @@ pub struct Scenario {
     /// The NICs of all hosts.
     #[serde(default)]
     pub nic: NicConfig,
+    /// The servers: GPUs and what joins them.
+    pub host: Option<HostConfig>,
+    /// NCCL's environment variables, for all collectives.
+    #[serde(default)]
+    pub nccl: NcclConfig,
     /// What is sent.
     #[serde(default)]
     pub traffic: Vec<TrafficConfig>,
@@ -70,7 +77,7 @@ pub struct Override {
     pub ports: Vec<String>,
     /// Only switch ports of this link rate.
     pub rate: Option<Rate>,
-    /// Keys from `switch` or `nic` on, and their values.
+    /// Keys from `switch`, `nic` or `host` on, and their values.
     pub set: BTreeMap<String, Anything>,
 }
 
@@ -106,7 +113,12 @@ pub fn json_schema() -> serde_json::Value {
     });
     let algorithms = schema.pointer("/$defs/CongestionConfig/oneOf").and_then(|all| all.as_array());
     let algorithms = 0..algorithms.map_or(0, Vec::len);
-    let sections = ["/properties", "/$defs/SwitchConfig/properties", "/$defs/NicConfig/properties"];
+    let sections = [
+        "/properties",
+        "/$defs/SwitchConfig/properties",
+        "/$defs/NicConfig/properties",
+        "/$defs/HostConfig/properties",
+    ];
     let places = sections
         .into_iter()
         .map(str::to_owned)

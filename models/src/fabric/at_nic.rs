@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use sim_core::Time;
 
-use super::{Event, Fabric, Queue, Tally};
+use super::{Event, Fabric, Queue, Role};
 use crate::congestion::{RateControl, RateController};
 use crate::counters::DropReason;
 use crate::nic::{
@@ -14,7 +14,7 @@ use crate::packet::{Kind, Packet};
 use crate::probe::Probe;
 
 impl<P: Probe> Fabric<P> {
-    fn nic_of(&self, port: u32) -> usize {
+    pub(super) fn nic_of(&self, port: u32) -> usize {
         self.wiring.wires[port as usize].owner as usize
     }
 
@@ -61,8 +61,12 @@ impl<P: Probe> Fabric<P> {
             paused & (1 << sender.priority) == 0
         };
         let ready = arbiter.any_ready() && (paused == 0 || arbiter.next(open).is_some());
-        if busy && (control || ready) {
+        let memory =
+            self.nics[nic].dma.map_or(Time::ZERO, |dma| self.dmas[dma as usize].read_free());
+        if busy && control {
             self.wake(port, busy_until, agenda);
+        } else if ready && (busy || memory > agenda.now()) {
+            self.wake(port, busy_until.max(memory), agenda);
         } else if let Some(time) = arbiter.next_wake() {
             self.wake(port, time.max(busy_until), agenda);
         }
@@ -77,7 +81,10 @@ impl<P: Probe> Fabric<P> {
         now: Time,
         agenda: &mut Queue,
     ) -> Option<Packet> {
-        let Nic { params, arbiter, counters, .. } = &mut self.nics[nic];
+        let Nic { params, arbiter, counters, dma, .. } = &mut self.nics[nic];
+        if dma.is_some_and(|dma| self.dmas[dma as usize].read_free() > now) {
+            return None;
+        }
         while let Some(slot) = arbiter.due(now) {
             let sender = &mut self.senders[arbiter.qp(slot) as usize];
             if sender.state == SenderState::Waiting {
@@ -96,7 +103,7 @@ impl<P: Probe> Fabric<P> {
         arbiter.served(slot);
         let qp = arbiter.qp(slot);
         let sender = &mut senders[qp as usize];
-        let segment = sender.requester.take(now, &params.requester)?;
+        let segment = sender.requester.take(now, &sender.transport)?;
         let frames = &self.wiring.frames;
         let len = frames.data(segment.payload, segment.first);
         let config = &params.config;
@@ -104,6 +111,9 @@ impl<P: Probe> Fabric<P> {
         let wire_len = frames.wire_len(len);
         sender.pacer.sent(now, wire_len, config.pacing, frame_time, &mut sender.control);
         counters.data_packets += 1;
+        if let Some(dma) = *dma {
+            self.dmas[dma as usize].read(now, segment.payload);
+        }
         if segment.again {
             counters.retransmitted_packets += 1;
             sender.retransmitted_bytes += u64::from(segment.payload);
@@ -169,15 +179,17 @@ impl<P: Probe> Fabric<P> {
             fired = true;
             self.tally.last_activity = now;
             counters.local_ack_timeout_err += 1;
-            if sender.requester.on_timeout(now, &params.requester) {
+            if sender.requester.on_timeout(now, &sender.transport) {
                 let at = sender.requester.timeout_at();
                 timers.change_priority(&qp, Reverse(at));
                 activate(sender, arbiter, now, params);
             } else {
                 timers.pop();
                 counters.req_transport_retries_exceeded += 1;
-                finish(sender, SenderState::Failed, arbiter, now, &mut self.tally);
+                let of_flow = matches!(self.wiring.qps[qp as usize].role, Role::Flow { .. });
+                finish(sender, SenderState::Failed, arbiter, now);
                 self.tally.failed += 1;
+                self.tally.count_finished(now, u64::from(of_flow));
             }
         }
         let nic = &mut self.nics[index];
@@ -205,7 +217,7 @@ impl<P: Probe> Fabric<P> {
             let mtu = u64::from(params.requester.mtu);
             let bytes = self.wiring.qps[qp as usize].bytes.unwrap_or(mtu << 31);
             let sender = &mut self.senders[qp as usize];
-            sender.requester.post(bytes, &params.requester);
+            sender.requester.post(bytes, &sender.transport);
             sender.pacer = Pacer::new(now);
             activate(sender, arbiter, now, params);
         }
@@ -249,11 +261,24 @@ impl<P: Probe> Fabric<P> {
                 return self.drop(now, port, &packet, DropReason::NicReceiveFull, lossless);
             }
             Offered::Queued => {}
-            Offered::Draining(time) => agenda.at(now + time, Event::Drain(port)),
+            Offered::First => {
+                let at = self.in_memory(nic, now, packet.arg);
+                agenda.at(at, Event::Drain(port));
+            }
         }
+        let Some(buffer) = &self.nics[nic].receive else { return };
         let asserted = self.ports[port as usize].pfc.asserted();
         if lossless && buffer.above_xoff() && asserted & (1 << priority) == 0 {
             self.assert_xoff(port, priority, agenda);
+        }
+    }
+
+    /// When payload that begins to drain now will be in memory.
+    fn in_memory(&mut self, nic: usize, now: Time, payload: u16) -> Time {
+        match (self.nics[nic].dma, &self.nics[nic].receive) {
+            (Some(dma), _) => self.dmas[dma as usize].write(now, payload),
+            (None, Some(buffer)) => now + buffer.time_of(payload),
+            (None, None) => now,
         }
     }
 
@@ -263,8 +288,9 @@ impl<P: Probe> Fabric<P> {
         let Some(buffer) = &mut self.nics[index].receive else { return };
         let Some((packet, next)) = buffer.drained() else { return };
         let below_xon = buffer.below_xon();
-        if let Some(time) = next {
-            agenda.at(agenda.now() + time, Event::Drain(port));
+        if let Some(next) = next {
+            let at = self.in_memory(index, agenda.now(), next);
+            agenda.at(at, Event::Drain(port));
         }
         self.tally.last_activity = agenda.now();
         self.arrived(&packet);
@@ -290,6 +316,7 @@ impl<P: Probe> Fabric<P> {
             receiver.last_delivery = now;
             self.tally.delivered_bytes += u64::from(packet.arg);
         }
+        let message = receipt.accepted && packet.last();
         let qp = &self.wiring.qps[packet.qp as usize];
         let config = &params.config;
         let mut echo = false;
@@ -311,20 +338,26 @@ impl<P: Probe> Fabric<P> {
                 }
             }
         }
+        let of_collective = !matches!(qp.role, Role::Flow { .. });
         let ack_dscp = config.qos.ack_dscp.unwrap_or(qp.dscp);
-        let (kind, psn) = match receipt.reply {
-            Reply::None => return self.kick(port, agenda),
-            Reply::Ack(psn) => (Kind::Ack, psn),
+        let answer = match receipt.reply {
+            Reply::None => None,
+            Reply::Ack(psn) => Some((Kind::Ack, psn)),
             Reply::Nak(psn) => {
                 counters.out_of_sequence += 1;
-                (Kind::Nak, psn)
+                Some((Kind::Nak, psn))
             }
         };
-        let reply = Packet::new(kind, packet.qp, psn, self.wiring.frames.ack)
-            .with_ect(config.transport.ack_ect)
-            .with_echo(echo);
-        self.tally.live += 1;
-        self.ports[port as usize].enqueue(now, classed(reply, ack_dscp, &params.priority));
+        if let Some((kind, psn)) = answer {
+            let reply = Packet::new(kind, packet.qp, psn, self.wiring.frames.ack)
+                .with_ect(config.transport.ack_ect)
+                .with_echo(echo);
+            self.tally.live += 1;
+            self.ports[port as usize].enqueue(now, classed(reply, ack_dscp, &params.priority));
+        }
+        if message && of_collective {
+            self.message_delivered(packet.qp, agenda);
+        }
         self.kick(port, agenda);
     }
 
@@ -340,15 +373,18 @@ impl<P: Probe> Fabric<P> {
             return;
         }
         let progress = match packet.kind {
-            Kind::Ack => sender.requester.on_ack(now, packet.psn, &params.requester),
+            Kind::Ack => sender.requester.on_ack(now, packet.psn, &sender.transport),
             Kind::Nak => {
                 counters.packet_seq_err += 1;
-                sender.requester.on_nak(now, packet.psn, &params.requester)
+                sender.requester.on_nak(now, packet.psn, &sender.transport)
             }
             _ => Progress::Stale,
         };
-        if progress == Progress::Complete {
-            finish(sender, SenderState::Idle, arbiter, now, &mut self.tally);
+        let of_flow = matches!(self.wiring.qps[packet.qp as usize].role, Role::Flow { .. });
+        let completed = sender.requester.take_completed();
+        if progress == Progress::Complete && of_flow {
+            finish(sender, SenderState::Idle, arbiter, now);
+            self.tally.count_finished(now, 1);
         } else {
             if packet.kind == Kind::Cnp || packet.echo() {
                 let acts = !matches!(sender.control, RateControl::None(_));
@@ -357,23 +393,18 @@ impl<P: Probe> Fabric<P> {
             }
             activate(sender, arbiter, now, params);
         }
+        if completed > 0 && !of_flow {
+            self.messages_acknowledged(packet.qp, completed, agenda);
+        }
         self.kick(port, agenda);
     }
 }
 
 /// A QP has nothing more to do.
-fn finish(
-    sender: &mut Sender,
-    state: SenderState,
-    arbiter: &mut Arbiter,
-    now: Time,
-    tally: &mut Tally,
-) {
+fn finish(sender: &mut Sender, state: SenderState, arbiter: &mut Arbiter, now: Time) {
     sender.state = state;
     sender.finished_at = Some(now);
     arbiter.clear_ready(sender.slot);
-    tally.finished += 1;
-    tally.last_finish = now;
 }
 
 /// A control frame in its class.
@@ -386,7 +417,7 @@ fn classed(mut packet: Packet, dscp: u8, priority: &[u8; 64]) -> Packet {
 
 /// Puts a QP where it belongs after something changed: ready, waiting, blocked or idle.
 #[inline]
-fn activate(sender: &mut Sender, arbiter: &mut Arbiter, now: Time, params: &NicParams) {
+pub(super) fn activate(sender: &mut Sender, arbiter: &mut Arbiter, now: Time, params: &NicParams) {
     match sender.state {
         SenderState::Failed | SenderState::Ready | SenderState::Waiting => return,
         SenderState::Idle | SenderState::Blocked => {}

@@ -17,9 +17,12 @@ impl<P: Probe> Fabric<P> {
         packet.ttl -= 1;
         let qp = &self.wiring.qps[packet.qp as usize];
         let forward = packet.kind == Kind::Data;
-        let target = if forward { qp.target } else { qp.source };
+        let (target, address) = match forward {
+            true => (qp.target, qp.target_address),
+            false => (qp.source, qp.source_address),
+        };
         let switch = &mut self.switches[wire.owner as usize];
-        let egress = match *self.wiring.next_hops(wire.node, target) {
+        let egress = match *self.wiring.next_hops(wire.node, target, address) {
             [] => return self.drop(now, port, &packet, DropReason::NoRoute, false),
             [only] => only,
             ref several => {

@@ -6,14 +6,16 @@ use std::sync::Arc;
 use sim_core::rng::{Domain, Stream};
 use sim_core::{Delta, Time};
 
+use super::host_parts::{dmas, executors};
 use super::spec::Spec;
-use super::wiring::{QpInfo, Wire, Wiring};
-use super::{Event, Fabric, Queue, check};
+use super::wiring::{Role, Wire, Wiring};
+use super::{Event, Fabric, Queue, check, qps};
+use crate::collective::{Executor, NcclConfig, Setting, jobs};
 use crate::error::BuildError;
 use crate::ids::{NodeId, PRIORITIES, PortId};
 use crate::link::Pipe;
-use crate::load_balance::{Ecmp, EcmpConfig, FiveTuple};
-use crate::nic::{Entropy, Nic, NicConfig, NicParams, Receiver, Sender};
+use crate::load_balance::Ecmp;
+use crate::nic::{Dma, Nic, NicConfig, NicParams, ReceiveBuffer, ReceiveConfig, Receiver, Sender};
 use crate::pfc::PfcSender;
 use crate::port::{Port, PortWred};
 use crate::probe::Probe;
@@ -36,6 +38,8 @@ pub struct Plan {
     pub buffers: Vec<BufferPlan>,
     /// By node: a host's NIC, ready for use.
     nics: Vec<Option<Arc<NicParams>>>,
+    /// By node: hosts that run collectives, at the start.
+    executors: Vec<Option<Executor>>,
     /// Number of shards.
     pub shards: usize,
 }
@@ -70,7 +74,11 @@ pub fn plan(spec: Spec, shards: usize) -> Result<Plan, BuildError> {
         wires.iter_mut().for_each(|wire| wire.peer_shard = 0);
     }
     let count = shard_of.iter().max().map_or(1, |most| usize::from(*most) + 1);
-    let qps = qps(&spec, &routes)?;
+    let setting = Setting { topology, hosts: &spec.hosts, nccl: &spec.nccl };
+    let jobs = jobs(&spec.collectives, setting)?;
+    let (mut qps, data_qps) = qps::qps(&spec, &routes, &jobs)?;
+    let executors = executors(&spec, &jobs, &mut qps);
+    let dmas = dmas(&spec)?;
     let buffers = buffers(&spec, &frames)?;
     let sampled_ports = sampled_ports(&spec)?;
     let measure_to = spec.measure.to.map_or(Time::MAX, |to| Time::ZERO + to);
@@ -90,11 +98,14 @@ pub fn plan(spec: Spec, shards: usize) -> Result<Plan, BuildError> {
         frames,
         wires,
         qps,
+        data_qps,
+        jobs,
+        dmas,
         shard_of,
         measure: [Time::ZERO + spec.measure.from, measure_to],
         sample_interval: spec.sample.interval,
         sampled_ports,
-        sampled_qps: spec.sample.flows.unwrap_or(64).min(spec.flows.len() as u32),
+        sampled_qps: spec.sample.flows.unwrap_or(64).min(data_qps),
     };
     if spec.stop.stall < Delta::from_us(1) {
         let message = format!("{} is out of range: at least 1us is expected", spec.stop.stall);
@@ -103,7 +114,14 @@ pub fn plan(spec: Spec, shards: usize) -> Result<Plan, BuildError> {
     if spec.sample.interval == Some(Delta::ZERO) {
         return Err(BuildError::new("sample.interval", "0 is out of range: a time is expected"));
     }
-    Ok(Plan { spec: Arc::new(spec), wiring: Arc::new(wiring), buffers, nics, shards: count })
+    Ok(Plan {
+        spec: Arc::new(spec),
+        wiring: Arc::new(wiring),
+        buffers,
+        nics,
+        executors,
+        shards: count,
+    })
 }
 
 /// The least time from a frame's first bit on a cut link to its handling at the other end.
@@ -264,107 +282,6 @@ fn sampled_ports(spec: &Spec) -> Result<Vec<u32>, BuildError> {
     Ok(ports)
 }
 
-/// IPv4 address of a node: its own /24.
-fn address(spec: &Spec, node: NodeId) -> u32 {
-    let number = spec.topology.node(node).number;
-    let base = u32::from(spec.wire.base_address);
-    base.wrapping_add((number / 256) << 16).wrapping_add((number % 256) << 8)
-}
-
-fn qps(spec: &Spec, routes: &Routes) -> Result<Vec<QpInfo>, BuildError> {
-    let topology = &spec.topology;
-    let mut ports = SourcePorts::new(spec);
-    let mut qps = Vec::with_capacity(spec.flows.len());
-    for flow in &spec.flows {
-        let Some(nic) = spec.nics[flow.source.index()].as_deref() else {
-            unreachable!("flows start at hosts")
-        };
-        let key = format!("traffic[{}]", flow.section);
-        let dscp = flow.dscp.unwrap_or(nic.qos.dscp);
-        if dscp > 63 {
-            let message = format!("{dscp} is out of range: 0 to 63 is expected");
-            return Err(BuildError::new(format!("{key}.dscp"), message));
-        }
-        if flow.bytes.is_some_and(|bytes| bytes / u64::from(nic.mtu) >= 1 << 31) {
-            let message = format!("a message can have at most 2^31 packets of {} B", nic.mtu);
-            return Err(BuildError::new(format!("{key}.bytes"), message));
-        }
-        let source_port = ports.choose(flow.source, flow.target, nic.entropy);
-        let tuple = FiveTuple {
-            source: address(spec, flow.source),
-            destination: address(spec, flow.target),
-            source_port: flow.source_port.unwrap_or(source_port),
-            destination_port: flow.destination_port.unwrap_or(spec.wire.udp_port),
-        };
-        let hops = routes.next_hops(flow.source, flow.target);
-        let back = routes.next_hops(flow.target, flow.source);
-        if hops.is_empty() || back.is_empty() {
-            let name = |node| &topology.node(node).name;
-            let (source, target) = (name(flow.source), name(flow.target));
-            let message =
-                format!("the topology is disconnected: no path from {source} to {target}");
-            return Err(BuildError::new("topology", message));
-        }
-        let number = topology.node(flow.source).number;
-        let hop = Ecmp::new(&EcmpConfig::default(), number).choose(&tuple, hops.len());
-        let first_port = topology.ports_of(flow.source).next().map_or(0, |port| port.0);
-        qps.push(QpInfo {
-            source: flow.source.0,
-            target: flow.target.0,
-            source_port: first_port + u32::from(hops[hop]),
-            dscp,
-            tuple,
-            bytes: flow.bytes,
-            start: flow.start,
-        });
-    }
-    Ok(qps)
-}
-
-/// UDP source ports of QPs as they are made.
-struct SourcePorts {
-    /// Next QP number of each node.
-    qpn: Vec<u64>,
-    pairs: BTreeMap<(NodeId, NodeId), u16>,
-    random: Stream,
-}
-
-impl SourcePorts {
-    fn new(spec: &Spec) -> Self {
-        let random = Stream::new(spec.seed, Domain::Entropy, 0);
-        // QP numbers of a fresh device start at 0x11
-        SourcePorts { qpn: vec![0x11; spec.topology.nodes().len()], pairs: BTreeMap::new(), random }
-    }
-
-    fn choose(&mut self, source: NodeId, target: NodeId, entropy: Entropy) -> u16 {
-        let mut qpn = |node: NodeId| {
-            let next = &mut self.qpn[node.index()];
-            *next += 1;
-            *next - 1
-        };
-        let (local, remote) = (qpn(source), qpn(target));
-        match entropy {
-            Entropy::Constant => 49152,
-            Entropy::Qpn => flow_label_port(local, remote),
-            Entropy::Random => 49152 + self.random.below(16384) as u16,
-            Entropy::Counted => {
-                let next = self.pairs.entry((source, target)).or_insert(10_000);
-                *next = next.wrapping_add(1);
-                next.wrapping_sub(1)
-            }
-        }
-    }
-}
-
-/// rdma-core's `rdma_flow_label_to_udp_sport` of the kernel's default flow label.
-fn flow_label_port(local: u64, remote: u64) -> u16 {
-    let mut value = local * remote;
-    value ^= value >> 20;
-    value ^= value >> 40;
-    let label = (value & 0xf_ffff) as u32;
-    (((label & 0x3fff) ^ ((label & 0xf_c000) >> 14)) | 0xc000) as u16
-}
-
 /// Shares what equal configurations of hosts need.
 fn prepare_nics(configs: &[Option<Arc<NicConfig>>]) -> Vec<Option<Arc<NicParams>>> {
     let mut known: Vec<(*const NicConfig, Arc<NicParams>)> = Vec::new();
@@ -398,6 +315,10 @@ impl Plan {
             pipes: self.build_pipes(),
             switches,
             nics,
+            dmas: wiring.dmas.iter().map(|dma| Dma::new(dma.rate)).collect(),
+            executors: self.executors.clone(),
+            host_at: vec![Time::MAX; self.executors.len()],
+            outputs: Vec::new(),
             senders: Vec::with_capacity(wiring.qps.len()),
             receivers: Vec::new(),
             tally: super::Tally::default(),
@@ -406,7 +327,7 @@ impl Plan {
             probe: P::default(),
             wiring,
         };
-        fabric.add_qps(shard as u16);
+        fabric.add_qps(shard as u16, &self.spec.nccl);
         Ok(fabric)
     }
 
@@ -444,7 +365,18 @@ impl Plan {
     fn build_nics(&self) -> Vec<Nic> {
         let topology = &self.spec.topology;
         let ports = topology.hosts().flat_map(|host| topology.ports_of(host).map(move |_| host));
-        ports.filter_map(|host| self.nics[host.index()].clone()).map(Nic::new).collect()
+        let mut nics: Vec<Nic> =
+            ports.filter_map(|host| self.nics[host.index()].clone()).map(Nic::new).collect();
+        for (number, dma) in (0..).zip(&self.wiring.dmas) {
+            for port in &dma.ports {
+                let nic = &mut nics[self.wiring.wires[*port as usize].owner as usize];
+                nic.dma = Some(number);
+                if nic.receive.is_none() {
+                    nic.receive = Some(ReceiveBuffer::new(ReceiveConfig::behind(dma.rate)));
+                }
+            }
+        }
+        nics
     }
 
     fn build_ports(&self) -> Result<Vec<Port>, BuildError> {
@@ -512,16 +444,22 @@ fn port_wred(config: &SwitchConfig, unmarked: &PortWred) -> Result<PortWred, Bui
 
 impl<P: Probe> Fabric<P> {
     /// Gives every QP its ends; flows wait in their NICs.
-    fn add_qps(&mut self, shard: u16) {
+    fn add_qps(&mut self, shard: u16, nccl: &NcclConfig) {
         let wiring = self.wiring.clone();
         for (index, qp) in wiring.qps.iter().enumerate() {
             let wire = &wiring.wires[qp.source_port as usize];
             let nic = &mut self.nics[wire.owner as usize];
             let slot = nic.arbiter.register(index as u32);
             let priority = nic.params.priority[usize::from(qp.dscp)];
-            self.senders.push(Sender::new(&nic.params, wire.clock.rate(), slot, priority));
+            let mut sender = Sender::new(&nic.params, wire.clock.rate(), slot, priority);
+            let of_flow = matches!(qp.role, Role::Flow { .. });
+            if !of_flow {
+                sender.transport.ack_timeout = nccl.ack_timeout();
+                sender.transport.retry_cnt = nccl.ib_retry_cnt as u8;
+            }
+            self.senders.push(sender);
             self.receivers.push(Receiver::default());
-            if wiring.shard_of[qp.source as usize] == shard {
+            if of_flow && wiring.shard_of[qp.source as usize] == shard {
                 nic.starts.push_back((qp.start, index as u32));
             }
         }
@@ -536,6 +474,11 @@ impl<P: Probe> Fabric<P> {
         for (port, wire) in hosts {
             if let Some((start, _)) = self.nics[wire.owner as usize].starts.front() {
                 agenda.at(*start, Event::FlowStart(port as u32));
+            }
+        }
+        for node in 0..self.wiring.shard_of.len() {
+            if self.wiring.shard_of[node] == self.shard {
+                self.watch_host(node as u32, agenda);
             }
         }
     }

@@ -35,7 +35,7 @@ impl StopReason {
 #[derive(Clone, Debug)]
 pub struct Timeline {
     stop: StopConfig,
-    /// Flows that will finish.
+    /// Flows that will finish, and ranks of collectives.
     flows: u64,
     /// There are flows that never will.
     endless: bool,
@@ -58,7 +58,8 @@ impl Timeline {
         edges.sort_by_key(|edge| std::cmp::Reverse(*edge));
         Timeline {
             stop: plan.spec.stop,
-            flows: plan.spec.flows.iter().filter(|flow| flow.bytes.is_some()).count() as u64,
+            flows: plan.spec.flows.iter().filter(|flow| flow.bytes.is_some()).count() as u64
+                + plan.wiring.jobs.iter().map(|job| job.ranks.len() as u64).sum::<u64>(),
             endless: plan.spec.flows.iter().any(|flow| flow.bytes.is_none()),
             edges,
             next_sample: plan.wiring.sample_interval.map(|_| Time::ZERO),
@@ -148,6 +149,12 @@ impl Conductor<Tally> for Timeline {
 }
 
 impl Tally {
+    /// Counts what has finished at `now`.
+    pub(super) fn count_finished(&mut self, now: Time, count: u64) {
+        self.finished += count;
+        self.last_finish = now;
+    }
+
     /// The tally of two parts.
     pub fn merged(self, other: Tally) -> Tally {
         Tally {

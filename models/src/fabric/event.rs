@@ -30,6 +30,8 @@ pub enum Event {
     Timeout(u32),
     /// The next flow of this NIC starts.
     FlowStart(u32),
+    /// Something is due in the collectives that this host (by node) runs.
+    Host(u32),
 }
 
 const _: () = assert!(size_of::<(sim_core::Time, Event)>() == 16);

@@ -6,14 +6,17 @@
 //!
 //! [`Mmu`]: crate::switch::Mmu
 
+mod at_host;
 mod at_nic;
 mod at_switch;
 mod build;
 mod check;
 mod conduct;
 mod event;
+mod host_parts;
 mod observe;
 mod path;
+mod qps;
 mod run;
 mod spec;
 mod wiring;
@@ -26,12 +29,13 @@ pub use event::Event;
 pub use observe::{PortSample, QpSample, Sample};
 pub use run::{Outcome, Running, run};
 pub use spec::{MeasureConfig, SampleConfig, Spec, StopConfig};
-pub use wiring::{QpInfo, Wire, Wiring};
+pub use wiring::{DmaInfo, QpInfo, Role, Wire, Wiring};
 
+use crate::collective::{Executor, Output};
 use crate::counters::DropReason;
 use crate::ids::PortId;
 use crate::link::Pipe;
-use crate::nic::{Nic, Receiver, Sender};
+use crate::nic::{Dma, Nic, Receiver, Sender};
 use crate::packet::{Kind, Packet};
 use crate::port::Port;
 use crate::probe::Probe;
@@ -49,6 +53,12 @@ pub struct Fabric<P: Probe = ()> {
     pub(crate) pipes: Vec<Pipe>,
     pub(crate) switches: Vec<Switch>,
     pub(crate) nics: Vec<Nic>,
+    pub(crate) dmas: Vec<Dma>,
+    /// By node: the hosts that run collectives, and when their live event fires.
+    pub(crate) executors: Vec<Option<Executor>>,
+    pub(crate) host_at: Vec<Time>,
+    /// Scratch.
+    pub(crate) outputs: Vec<Output>,
     pub(crate) senders: Vec<Sender>,
     pub(crate) receivers: Vec<Receiver>,
     pub(crate) tally: Tally,
@@ -77,7 +87,7 @@ pub struct Tally {
     pub dropped_bytes: u64,
     /// Frames that switches hold.
     pub held: u64,
-    /// Flows that are acknowledged or have failed.
+    /// Flows that are acknowledged or have failed, and ranks that are done with their collective.
     pub finished: u64,
     /// When the last of them was.
     pub last_finish: Time,
@@ -120,6 +130,7 @@ impl<P: Probe> Model for Fabric<P> {
             Event::Drain(port) => self.drain(port, agenda),
             Event::Timeout(port) => self.timeout(port, agenda),
             Event::FlowStart(port) => self.flow_start(port, agenda),
+            Event::Host(node) => self.host_due(node, agenda),
         }
     }
 

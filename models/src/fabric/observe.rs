@@ -116,6 +116,9 @@ impl<P: Probe> Fabric<P> {
                 }
             }
         }
+        for node in (0..wiring.shard_of.len()).filter(|node| owns(*node as u32)) {
+            std::mem::swap(&mut self.executors[node], &mut other.executors[node]);
+        }
         for (qp, info) in wiring.qps.iter().enumerate() {
             if owns(info.source) {
                 std::mem::swap(&mut self.senders[qp], &mut other.senders[qp]);

@@ -19,7 +19,7 @@ impl Plan {
             if arrival.node == info.target {
                 break;
             }
-            let hop = match wiring.next_hops(arrival.node, info.target) {
+            let hop = match wiring.next_hops(arrival.node, info.target, info.target_address) {
                 [] => break,
                 [only] => *only,
                 several => match &self.spec.switches[arrival.node as usize] {

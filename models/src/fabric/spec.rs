@@ -6,6 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sim_core::Delta;
 
+use crate::collective::{Collective, NcclConfig};
+use crate::host::HostConfig;
 use crate::nic::NicConfig;
 use crate::switch::SwitchConfig;
 use crate::topology::{StaticRoute, Topology};
@@ -27,8 +29,14 @@ pub struct Spec {
     pub switch_ports: Vec<Option<Arc<SwitchConfig>>>,
     /// By node: the configuration of a host's NIC.
     pub nics: Vec<Option<Arc<NicConfig>>>,
+    /// By node: the server.
+    pub hosts: Vec<Option<Arc<HostConfig>>>,
+    /// NCCL's variables.
+    pub nccl: NcclConfig,
     /// All flows.
     pub flows: Vec<Flow>,
+    /// All collectives.
+    pub collectives: Vec<Collective>,
     /// When the run ends.
     pub stop: StopConfig,
     /// Over which time means are taken.

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use sim_core::{Delta, Time};
+use sim_core::{Delta, Rate, Time};
 
+use crate::collective::Job;
 use crate::load_balance::FiveTuple;
 use crate::routing::Routes;
 use crate::topology::Topology;
@@ -20,8 +21,14 @@ pub struct Wiring {
     pub frames: Frames,
     /// By port.
     pub wires: Vec<Wire>,
-    /// By QP.
+    /// By QP: first those of flows, then those of collectives' data, then those of their CTS.
     pub qps: Vec<QpInfo>,
+    /// QPs that are reported: all but those of CTS messages, which are the way back of others.
+    pub data_qps: u32,
+    /// All collectives.
+    pub jobs: Vec<Job>,
+    /// NICs whose PCIe is slower than their ports.
+    pub dmas: Vec<DmaInfo>,
     /// By node.
     pub shard_of: Vec<u16>,
     /// The edges of the measured window.
@@ -68,16 +75,59 @@ pub struct QpInfo {
     pub source: u32,
     /// Receiving host.
     pub target: u32,
+    /// Address that it sends from.
+    pub source_address: u32,
+    /// Address that it sends to.
+    pub target_address: u32,
     /// Sending port.
     pub source_port: u32,
     /// DSCP of data.
     pub dscp: u8,
     /// Addresses and UDP ports of data.
     pub tuple: FiveTuple,
-    /// Payload; `None` for unlimited.
+    /// What it is for.
+    pub role: Role,
+    /// Of a collective: the sending and the receiving end in the executors of the two hosts,
+    pub ends: [u32; 2],
+    /// and its number among the QPs of that kind of its connection.
+    pub index: u32,
+    /// Payload of a flow; `None` for unlimited.
     pub bytes: Option<u64>,
     /// When it starts.
     pub start: Time,
+}
+
+/// What a QP is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// One message of point traffic.
+    Flow {
+        /// Its number in the spec.
+        number: u32,
+    },
+    /// Slices of a collective.
+    Data {
+        /// The collective.
+        job: u32,
+        /// Its connection there.
+        connection: u32,
+    },
+    /// CTS messages of a collective: the way back of a data QP.
+    Cts {
+        /// The collective.
+        job: u32,
+        /// Its connection there.
+        connection: u32,
+    },
+}
+
+/// A NIC whose PCIe is slower than its ports.
+#[derive(Clone, Debug)]
+pub struct DmaInfo {
+    /// Its ports.
+    pub ports: Vec<u32>,
+    /// Payload that passes, each way.
+    pub rate: Rate,
 }
 
 impl Wiring {
@@ -89,8 +139,8 @@ impl Wiring {
 
     /// The next hop of a frame at a switch, as index within it.
     #[inline]
-    pub(crate) fn next_hops(&self, node: u32, target: u32) -> &[u16] {
-        self.routes.next_hops(crate::ids::NodeId(node), crate::ids::NodeId(target))
+    pub(crate) fn next_hops(&self, node: u32, target: u32, address: u32) -> &[u16] {
+        self.routes.next_hops(crate::ids::NodeId(node), crate::ids::NodeId(target), address)
     }
 }
 

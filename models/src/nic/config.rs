@@ -247,3 +247,12 @@ pub struct ReceiveConfig {
     /// XON is sent at or below this.
     pub xon: Bytes,
 }
+
+impl ReceiveConfig {
+    /// The receive buffer of a port behind PCIe of this rate, where the scenario gives none: 1 MiB,
+    /// XOFF at half of it (an assumption; vendors do not publish theirs).
+    pub fn behind(rate: Rate) -> Self {
+        let kib = |kib: u64| Bytes::new(kib << 10);
+        ReceiveConfig { rate, buffer: kib(1024), xoff: kib(512), xon: kib(256) }
+    }
+}

@@ -67,6 +67,8 @@ pub struct Requester {
     /// End of what was posted.
     end: u32,
     retries: u8,
+    /// Messages acknowledged that nobody has asked for yet.
+    completed: u32,
     /// When the oldest unacknowledged packet times out.
     timeout_at: Time,
 }
@@ -81,6 +83,7 @@ impl Default for Requester {
             sent: 0,
             end: 0,
             retries: 0,
+            completed: 0,
             timeout_at: Time::MAX,
         }
     }
@@ -169,6 +172,12 @@ impl Requester {
         true
     }
 
+    /// Messages acknowledged since this was last asked.
+    #[inline]
+    pub fn take_completed(&mut self) -> u32 {
+        std::mem::take(&mut self.completed)
+    }
+
     /// When the local ACK timer fires; [`Time::MAX`] for never.
     #[inline]
     pub fn timeout_at(&self) -> Time {
@@ -185,6 +194,7 @@ impl Requester {
         self.retries = 0;
         while self.messages.front().is_some_and(|m| m.first + m.packets <= una) {
             self.messages.pop_front();
+            self.completed += 1;
             self.current = self.current.saturating_sub(1);
         }
         let outstanding = self.una < self.next;

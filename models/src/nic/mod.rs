@@ -2,6 +2,7 @@
 
 mod arbiter;
 mod config;
+mod dma;
 mod go_back_n;
 mod notify;
 mod pacer;
@@ -20,6 +21,7 @@ pub use config::{
     CnpScope, Entropy, NicConfig, NicPfcConfig, NicQosConfig, Notify, NpConfig, ReceiveConfig,
     TransportConfig,
 };
+pub use dma::Dma;
 pub use go_back_n::{
     Progress, Receipt, Reply, Requester, RequesterParams, Responder, ResponderParams, Segment,
 };
@@ -89,8 +91,10 @@ pub enum SenderState {
 /// The requester's end of a QP.
 #[derive(Debug)]
 pub struct Sender {
-    /// Go-back-N.
+    /// Go-back-N,
     pub requester: Requester,
+    /// and its constants.
+    pub transport: RequesterParams,
     /// Congestion control.
     pub control: RateControl,
     /// When the next packet may leave.
@@ -116,6 +120,7 @@ impl Sender {
     pub fn new(params: &NicParams, line_rate: Rate, slot: u32, priority: u8) -> Self {
         Sender {
             requester: Requester::default(),
+            transport: params.requester,
             control: RateControl::new(&params.congestion, line_rate),
             pacer: Pacer::new(Time::ZERO),
             state: SenderState::Idle,
@@ -161,6 +166,8 @@ pub struct Nic {
     pub notification_point: NotificationPoint,
     /// Between port and memory, if that is slow.
     pub receive: Option<ReceiveBuffer>,
+    /// PCIe, if that is slower than the ports.
+    pub dma: Option<u32>,
     /// Everything that is counted here.
     pub counters: NicCounters,
 }
@@ -175,6 +182,7 @@ impl Nic {
             timer_at: Time::MAX,
             notification_point: NotificationPoint::default(),
             receive: params.config.receive.map(ReceiveBuffer::new),
+            dma: None,
             counters: NicCounters::default(),
             params,
         }

@@ -22,8 +22,8 @@ pub enum Offered {
     Full,
     /// It waits; draining goes on.
     Queued,
-    /// It is the only one: it will be in memory after this long.
-    Draining(Delta),
+    /// It is the only one: it begins to drain.
+    First,
 }
 
 impl ReceiveBuffer {
@@ -41,16 +41,16 @@ impl ReceiveBuffer {
         self.bytes += len;
         self.packets.push_back(packet);
         match self.packets.len() {
-            1 => Offered::Draining(self.time_of(&packet)),
+            1 => Offered::First,
             _ => Offered::Queued,
         }
     }
 
-    /// The packet at the head is in memory; also how long the next one takes.
-    pub fn drained(&mut self) -> Option<(Packet, Option<Delta>)> {
+    /// The packet at the head is in memory; also the payload of the next one.
+    pub fn drained(&mut self) -> Option<(Packet, Option<u16>)> {
         let packet = self.packets.pop_front()?;
         self.bytes -= u64::from(packet.len);
-        Some((packet, self.packets.front().map(|next| self.time_of(next))))
+        Some((packet, self.packets.front().map(|next| next.arg)))
     }
 
     /// The buffer is so full that senders must pause.
@@ -68,7 +68,8 @@ impl ReceiveBuffer {
         self.packets.iter()
     }
 
-    fn time_of(&self, packet: &Packet) -> Delta {
-        self.config.rate.time_for(Bytes::new(u64::from(packet.arg).max(1)))
+    /// How long this payload takes.
+    pub fn time_of(&self, payload: u16) -> Delta {
+        self.config.rate.time_for(Bytes::new(u64::from(payload).max(1)))
     }
 }

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use sim_core::{Fingerprint, Time};
 
 use super::{
-    FlowReport, FlowStatus, NicReport, OpenPause, OutcomeKind, Performance, PortReport,
-    PriorityReport, Report, SCHEMA, Totals, deadlock, ideal,
+    CollectiveReport, FlowReport, FlowStatus, NicReport, OpenPause, OutcomeKind, Performance,
+    PortReport, PriorityReport, Report, SCHEMA, Totals, collective, deadlock, ideal,
 };
 use crate::counters::{DropReason, NicCounters, PortCounters};
-use crate::fabric::{Fabric, Outcome, Plan, StopReason};
+use crate::fabric::{Fabric, Outcome, Plan, Role, StopReason};
 use crate::ids::{NodeId, PRIORITIES, PortId};
 use crate::nic::SenderState;
 use crate::probe::Probe;
@@ -17,10 +17,12 @@ use crate::probe::Probe;
 /// The report of a run, without diagnosis and with the performance still to be filled in.
 pub fn make<P: Probe>(outcome: &Outcome<P>, plan: &Plan, scenario: &str) -> Report {
     let context = Context::new(outcome, plan);
-    let flows: Vec<FlowReport> = (0..plan.wiring.qps.len()).map(|qp| context.flow(qp)).collect();
+    let flows: Vec<FlowReport> =
+        (0..plan.wiring.data_qps as usize).map(|qp| context.flow(qp)).collect();
     let ports: Vec<PortReport> =
         (0..plan.wiring.wires.len()).map(|port| context.port(port)).collect();
-    let outcome_kind = context.outcome_kind(&flows);
+    let collectives = collective::reports(outcome, plan);
+    let outcome_kind = context.outcome_kind(&flows, &collectives);
     let deadlocks = match outcome_kind {
         OutcomeKind::Deadlock => deadlock::cycles(outcome),
         _ => Vec::new(),
@@ -36,6 +38,7 @@ pub fn make<P: Probe>(outcome: &Outcome<P>, plan: &Plan, scenario: &str) -> Repo
         performance: Performance::default(),
         packet_hops: outcome.fabric.tally.packet_hops,
         flows,
+        collectives,
         ports,
         nics: context.nics(),
         totals: context.totals(),
@@ -61,15 +64,19 @@ impl<'a, P: Probe> Context<'a, P> {
         Context { outcome, fabric: &outcome.fabric, plan, window }
     }
 
-    fn outcome_kind(&self, flows: &[FlowReport]) -> OutcomeKind {
-        let unfinished =
-            |flow: &FlowReport| matches!(flow.status, FlowStatus::Unfinished | FlowStatus::Pending);
+    fn outcome_kind(&self, flows: &[FlowReport], collectives: &[CollectiveReport]) -> OutcomeKind {
+        let statuses = || {
+            let flows = flows.iter().map(|flow| flow.status);
+            flows.chain(collectives.iter().map(|collective| collective.status))
+        };
+        let mut unfinished =
+            statuses().filter(|s| matches!(s, FlowStatus::Unfinished | FlowStatus::Pending));
         match self.outcome.reason {
             StopReason::Owner => OutcomeKind::Interrupted,
             StopReason::Limit => OutcomeKind::TimeLimit,
             StopReason::Deadlock => OutcomeKind::Deadlock,
             _ if self.fabric.tally.failed > 0 => OutcomeKind::QpError,
-            StopReason::Quiescent if flows.iter().any(unfinished) => OutcomeKind::Stalled,
+            StopReason::Quiescent if unfinished.next().is_some() => OutcomeKind::Stalled,
             StopReason::Quiescent | StopReason::Planned | StopReason::LastFlow => {
                 OutcomeKind::Completed
             }
@@ -81,14 +88,23 @@ impl<'a, P: Probe> Context<'a, P> {
         let info = &wiring.qps[qp];
         let (sender, receiver) = (&self.fabric.senders[qp], &self.fabric.receivers[qp]);
         let name = |node: u32| wiring.topology.node(NodeId(node)).name.clone();
+        let job = match info.role {
+            Role::Data { job, .. } => Some(job),
+            Role::Flow { .. } | Role::Cts { .. } => None,
+        };
+        let done = job.is_some_and(|job| collective::finished(self.outcome, self.plan, job));
         let status = match (sender.state, sender.finished_at, info.bytes) {
             (SenderState::Failed, ..) => FlowStatus::QpError,
+            _ if done => FlowStatus::Completed,
+            _ if job.is_some() => FlowStatus::Unfinished,
             (_, Some(_), _) => FlowStatus::Completed,
             (_, None, None) => FlowStatus::Unlimited,
             _ if info.start > self.outcome.end => FlowStatus::Pending,
             _ => FlowStatus::Unfinished,
         };
-        let delivered = info.bytes == Some(receiver.delivered_bytes)
+        // a QP of a collective has sent what it was given
+        let size = if done { Some(receiver.delivered_bytes) } else { info.bytes };
+        let delivered = size == Some(receiver.delivered_bytes)
             && (receiver.delivered_bytes > 0 || status == FlowStatus::Completed);
         let fct = delivered.then(|| receiver.last_delivery.since(info.start));
         let completed = status == FlowStatus::Completed;
@@ -110,9 +126,10 @@ impl<'a, P: Probe> Context<'a, P> {
             id: qp as u32,
             source: name(info.source),
             target: name(info.target),
+            collective: job,
             source_port: info.tuple.source_port,
             priority: sender.priority,
-            bytes: info.bytes,
+            bytes: size,
             start_s: info.start.as_secs(),
             fct_s: fct.map(|fct| fct.as_secs()),
             acked_s: acked.map(|acked| acked.as_secs()),
@@ -244,6 +261,10 @@ impl<'a, P: Probe> Context<'a, P> {
             print.add(sender.finished_at.map_or(u64::MAX, Time::ps));
             print.add(receiver.last_delivery.ps());
             print.add(receiver.delivered_bytes);
+        }
+        for executor in self.fabric.executors.iter().flatten() {
+            let jobs = 0..self.plan.wiring.jobs.len() as u32;
+            jobs.flat_map(|job| executor.ends(job)).for_each(|end| print.add(end.ps()));
         }
         for port in &self.fabric.ports {
             let counters = &port.counters;

@@ -2,6 +2,7 @@
 //!
 //! Units stand in the names: `_s` seconds, `_bytes`, `_bps` bits per second.
 
+mod collective;
 mod deadlock;
 mod ideal;
 mod make;
@@ -56,8 +57,11 @@ pub struct Report {
     pub performance: Performance,
     /// Frames that left a port.
     pub packet_hops: u64,
-    /// One per message.
+    /// One per message of point traffic, one per QP of collectives.
     pub flows: Vec<FlowReport>,
+    /// One per collective and size.
+    #[serde(default)]
+    pub collectives: Vec<CollectiveReport>,
     /// One per port.
     pub ports: Vec<PortReport>,
     /// One per NIC port, under mlx5's names.
@@ -91,6 +95,49 @@ pub struct Performance {
     pub threads: usize,
 }
 
+/// One collective of one size. GB/s are 10^9 bytes per second, as in nccl-tests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CollectiveReport {
+    /// Name of its traffic section.
+    pub name: String,
+    /// `all_reduce`
+    pub op: String,
+    /// `Ring`
+    pub algorithm: String,
+    /// `Simple`
+    pub protocol: String,
+    /// Hosts that take part.
+    pub nodes: u32,
+    /// GPUs that take part.
+    pub ranks: u32,
+    /// Channels.
+    pub channels: u32,
+    /// QPs that carry its data.
+    pub qps: u32,
+    /// Type of the elements.
+    pub dtype: String,
+    /// Elements, as nccl-tests counts them.
+    pub count: u64,
+    /// Size of the buffer, as nccl-tests counts it.
+    pub bytes: u64,
+    /// Timed repetitions.
+    pub iterations: u32,
+    /// Time of one repetition; absent if it did not end.
+    pub time_s: Option<f64>,
+    /// `bytes` / `time_s`.
+    pub algbw_gbytes_per_s: Option<f64>,
+    /// `algbw` times the factor of the operation: 2(n - 1)/n for AllReduce.
+    pub busbw_gbytes_per_s: Option<f64>,
+    /// `completed`, `unfinished` or `qp_error`.
+    pub status: FlowStatus,
+    /// Bytes that went over NVLink in its run.
+    pub nvlink_bytes: u64,
+    /// Share of their time in which its lanes waited for data to come.
+    pub waiting_to_receive: f64,
+    /// Share in which they waited for room to send.
+    pub waiting_to_send: f64,
+}
+
 /// Where a flow stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -116,6 +163,9 @@ pub struct FlowReport {
     pub source: String,
     /// Receiving host.
     pub target: String,
+    /// Index of the collective whose QP it is, among those of its run; absent for point traffic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collective: Option<u32>,
     /// UDP source port.
     pub source_port: u16,
     /// Priority of its data at the NIC.

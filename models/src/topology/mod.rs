@@ -33,6 +33,8 @@ pub struct Node {
     pub number: u32,
     first_port: u32,
     ports: u32,
+    first_address: u32,
+    addresses: u32,
 }
 
 /// One end of a cable.
@@ -48,6 +50,28 @@ pub struct Port {
     pub delay: Delta,
     /// Probability that a frame is lost on the way, per direction.
     pub loss: f64,
+    /// Its NIC within the host, and its number there if that NIC has several ports.
+    nic: (u16, Option<u16>),
+}
+
+/// An IP address of a host, and the ports that answer to it.
+#[derive(Clone, Debug)]
+pub struct Address {
+    /// The host.
+    pub host: NodeId,
+    /// Its number among the addresses of the host.
+    pub index: u32,
+    /// One port, or the ports of a bond.
+    pub ports: Vec<PortId>,
+}
+
+/// A NIC of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NicLayout {
+    /// Its ports, which follow those of the NIC before it.
+    pub ports: u32,
+    /// All ports have one address (a bond).
+    pub bond: bool,
 }
 
 /// A fabric's graph; parallel cables are separate links.
@@ -55,6 +79,7 @@ pub struct Port {
 pub struct Topology {
     nodes: Vec<Node>,
     ports: Vec<Port>,
+    addresses: Vec<Address>,
 }
 
 /// A cable to be, between two nodes given by index.
@@ -76,7 +101,15 @@ impl Topology {
     pub(crate) fn assemble(nodes: Vec<(String, NodeKind, u32)>, cables: &[Cable]) -> Self {
         let mut nodes: Vec<Node> = nodes
             .into_iter()
-            .map(|(name, kind, number)| Node { name, kind, number, first_port: 0, ports: 0 })
+            .map(|(name, kind, number)| Node {
+                name,
+                kind,
+                number,
+                first_port: 0,
+                ports: 0,
+                first_address: 0,
+                addresses: 0,
+            })
             .collect();
         for cable in cables {
             for end in cable.ends {
@@ -95,6 +128,7 @@ impl Topology {
             rate: Rate::ZERO,
             delay: Delta::ZERO,
             loss: 0.0,
+            nic: (0, None),
         };
         let mut ports = vec![blank; first as usize];
         for cable in cables {
@@ -110,10 +144,76 @@ impl Topology {
                     rate: cable.rate,
                     delay: cable.delay,
                     loss: cable.loss,
+                    nic: (0, None),
                 };
             }
         }
-        Topology { nodes, ports }
+        let mut topology = Topology { nodes, ports, addresses: Vec::new() };
+        topology.set_nics(|_| None);
+        topology
+    }
+
+    /// Gives the hosts their NICs. Without a layout each port is a NIC of its own, and all of them
+    /// share one address. A layout must hold all ports of its host.
+    pub fn set_nics<'a>(&mut self, layout: impl Fn(NodeId) -> Option<&'a [NicLayout]>) {
+        self.addresses.clear();
+        let hosts: Vec<NodeId> = self.hosts().collect();
+        for host in hosts {
+            let all: Vec<PortId> = self.ports_of(host).collect();
+            let first = self.addresses.len() as u32;
+            let add = |addresses: &mut Vec<Address>, ports: &[PortId]| {
+                let index = addresses.len() as u32 - first;
+                addresses.push(Address { host, index, ports: ports.to_vec() });
+            };
+            match layout(host) {
+                None => {
+                    for (nic, port) in all.iter().enumerate() {
+                        self.ports[port.index()].nic = (nic as u16, None);
+                    }
+                    add(&mut self.addresses, &all);
+                }
+                Some(nics) => {
+                    debug_assert_eq!(
+                        nics.iter().map(|nic| nic.ports as usize).sum::<usize>(),
+                        all.len()
+                    );
+                    let mut rest = &all[..];
+                    for (number, nic) in nics.iter().enumerate() {
+                        let (ports, after) = rest.split_at((nic.ports as usize).min(rest.len()));
+                        rest = after;
+                        for (index, port) in ports.iter().enumerate() {
+                            let index = (nic.ports > 1).then_some(index as u16);
+                            self.ports[port.index()].nic = (number as u16, index);
+                        }
+                        let size = if nic.bond { ports.len().max(1) } else { 1 };
+                        ports.chunks(size).for_each(|ports| add(&mut self.addresses, ports));
+                    }
+                }
+            }
+            let node = &mut self.nodes[host.index()];
+            node.first_address = first;
+            node.addresses = self.addresses.len() as u32 - first;
+        }
+    }
+
+    /// All addresses, host by host.
+    pub fn addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+
+    /// The numbers of the addresses of a host.
+    pub fn addresses_of(&self, host: NodeId) -> std::ops::Range<u32> {
+        let node = &self.nodes[host.index()];
+        node.first_address..node.first_address + node.addresses
+    }
+
+    /// The number of the address that a host's port answers to.
+    pub fn address_of(&self, port: PortId) -> u32 {
+        let mut addresses = self.addresses_of(self.port(port).node);
+        let first = addresses.start;
+        addresses
+            .find(|address| self.addresses[*address as usize].ports.contains(&port))
+            .unwrap_or(first)
     }
 
     /// All nodes.
@@ -152,13 +252,14 @@ impl Topology {
         self.port(self.port(id).peer).node
     }
 
-    /// `leaf0:33` for a switch; `host3/nic0` for a host.
+    /// `leaf0:33` for a switch; `host3/nic0` for a host, `host3/nic0:1` if the NIC has more ports.
     pub fn port_name(&self, id: PortId) -> String {
         let node = self.node(self.port(id).node);
         let index = self.index_in_node(id);
-        match node.kind {
-            NodeKind::Host => format!("{}/nic{index}", node.name),
-            NodeKind::Switch => format!("{}:{index}", node.name),
+        match (node.kind, self.port(id).nic) {
+            (NodeKind::Host, (nic, None)) => format!("{}/nic{nic}", node.name),
+            (NodeKind::Host, (nic, Some(port))) => format!("{}/nic{nic}:{port}", node.name),
+            (NodeKind::Switch, _) => format!("{}:{index}", node.name),
         }
     }
 

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use models::collective::NcclConfig;
 use models::fabric::{self, MeasureConfig, Outcome, SampleConfig, Spec, StopConfig};
 use models::nic::NicConfig;
 use models::report::{self, Report};
@@ -38,13 +39,16 @@ pub(crate) fn spec(
         .map(|port| is_switch(topology.node(port.node).kind).then(|| switch.clone()))
         .collect();
     Spec {
+        hosts: vec![None; nodes.len()],
         topology,
         routes: vec![],
         wire: WireConfig::default(),
         switches,
         switch_ports,
+        nccl: NcclConfig::default(),
         nics,
         flows,
+        collectives: vec![],
         stop: StopConfig::default(),
         measure: MeasureConfig::default(),
         sample: SampleConfig::default(),

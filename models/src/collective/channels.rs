@@ -1,0 +1,296 @@
+//! Which channels there are, by which NIC each enters and leaves a host, and in which order it
+//! passes the GPUs.
+//!
+//! NCCL searches the graph of each host (graph/search.cc): it tries speeds from a table, the
+//! fastest first, and fits as many channels as the NICs carry at that speed; the result is doubled
+//! (graph/connect.cc), on Hopper twice if there are fewer than 16. Here the NICs are the only
+//! limit that the search sees, and GPUs within a host are fully connected.
+
+use sim_core::Rate;
+
+use super::nccl::NcclConfig;
+use crate::host::{Architecture, Device, HostConfig, NicPlan, PathType};
+
+/// A channel within one host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Device by which data enters; `None` on a single host.
+    pub enters: Option<u32>,
+    /// Device by which it leaves.
+    pub leaves: Option<u32>,
+    /// The GPUs in order.
+    pub gpus: Vec<u32>,
+}
+
+/// The channels of one host.
+pub type ChannelPlan = Vec<Route>;
+
+/// What the search sees of a host.
+#[derive(Clone, Debug)]
+pub struct HostView<'a> {
+    /// Its keys.
+    pub config: &'a HostConfig,
+    /// Its NICs.
+    pub nics: &'a [NicPlan],
+    /// The devices that NCCL uses.
+    pub devices: &'a [Device],
+    /// Rate of each device.
+    pub rates: &'a [Rate],
+    /// GPUs that take part.
+    pub gpus: u32,
+}
+
+/// Channel speeds that are tried between hosts, in GB/s.
+const SPEEDS: [f64; 19] = [
+    48.0, 30.0, 28.0, 24.0, 20.0, 18.0, 15.0, 12.0, 10.0, 9.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.4, 1.2,
+    0.24, 0.12,
+];
+const SPEEDS_SM90: [f64; 17] = [
+    48.0, 45.0, 42.0, 40.0, 30.0, 24.0, 22.0, 20.0, 17.5, 15.0, 12.0, 6.0, 3.0, 2.4, 1.2, 0.24,
+    0.12,
+];
+const SPEEDS_SM100: [f64; 21] = [
+    96.0, 86.0, 80.0, 48.0, 45.1, 42.0, 40.0, 30.0, 24.0, 22.0, 20.0, 17.5, 15.0, 12.0, 6.0, 3.0,
+    2.4, 1.2, 0.24, 0.12, 0.06,
+];
+
+fn speeds(architecture: Architecture) -> &'static [f64] {
+    match architecture {
+        Architecture::Volta | Architecture::Ampere => &SPEEDS,
+        Architecture::Hopper => &SPEEDS_SM90,
+        Architecture::Blackwell => &SPEEDS_SM100,
+    }
+}
+
+fn gbytes(rate: Rate) -> f64 {
+    rate.bps() as f64 / 8e9
+}
+
+/// Channels that the search finds on each device: the speed at which all of them together carry
+/// most; of equals the fastest.
+fn search(host: &HostView<'_>, speeds: &[f64]) -> Vec<u32> {
+    let fit = |speed: f64| -> Vec<u32> {
+        host.rates.iter().map(|rate| (gbytes(*rate) / speed).floor() as u32).collect()
+    };
+    let within = |channels: u32, speed: f64| {
+        host.gpus == 1 || f64::from(channels) * speed <= gbytes(host.config.nvlink.rate)
+    };
+    let mut best: Option<(f64, Vec<u32>)> = None;
+    for speed in speeds {
+        let channels = fit(*speed);
+        let count: u32 = channels.iter().sum();
+        let total = f64::from(count) * speed;
+        let better = best.as_ref().is_none_or(|(most, _)| total > *most + 1e-9);
+        if (1..=CHANNELS_MAX / 2).contains(&count) && within(count, *speed) && better {
+            best = Some((total, channels));
+        }
+    }
+    best.map_or_else(|| vec![1; host.rates.len()], |(_, channels)| channels)
+}
+
+/// MAXCHANNELS.
+const CHANNELS_MAX: u32 = 64;
+
+/// Number of channels on a single host: one for every 20 GB/s of NVLink (SM80_NVLINK_BW).
+fn local_channels(host: &HostView<'_>) -> u32 {
+    ((gbytes(host.config.nvlink.rate) / 20.0) as u32).clamp(1, 16)
+}
+
+/// The channels of each of `hosts`, which agree in number. Each host has a device and a GPU.
+pub fn channels(hosts: &[HostView<'_>], nccl: &NcclConfig, bytes: u64) -> Vec<ChannelPlan> {
+    let newest = hosts.iter().map(|host| host.config.architecture).min();
+    let architecture = newest.unwrap_or(Architecture::Ampere);
+    let across = hosts.len() > 1;
+    let found: Vec<Vec<u32>> = match across {
+        true => hosts.iter().map(|host| sequence(host, speeds(architecture))).collect(),
+        false => hosts.iter().map(|host| vec![0; local_channels(host) as usize]).collect(),
+    };
+    let base = found.iter().map(Vec::len).min().unwrap_or(1).max(1) as u32;
+    let mut count = (base * 2).min(CHANNELS_MAX);
+    if architecture >= Architecture::Hopper && across && count < 16 {
+        count *= 2;
+    }
+    count = count.max(nccl.min_nchannels.unwrap_or(1)).min(nccl.max_nchannels.unwrap_or(u32::MAX));
+    count = count.clamp(1, CHANNELS_MAX);
+    // fewer channels for small messages (enqueue.cc): 64 B for each of 512 threads
+    while count > 1 && bytes < u64::from(count) * 512 * 64 {
+        count -= 1;
+    }
+    let plan = |(parity, (host, found)): (usize, (&HostView<'_>, &Vec<u32>))| {
+        (0..count).map(|channel| route(host, found, channel % base, parity, nccl, across)).collect()
+    };
+    hosts.iter().zip(&found).enumerate().map(plan).collect()
+}
+
+/// The device of each channel: round robin over the devices that have room.
+fn sequence(host: &HostView<'_>, speeds: &[f64]) -> Vec<u32> {
+    let mut left = search(host, speeds);
+    let mut order = Vec::new();
+    while left.iter().any(|channels| *channels > 0) {
+        for (device, channels) in left.iter_mut().enumerate().filter(|(_, left)| **left > 0) {
+            *channels -= 1;
+            order.push(device as u32);
+        }
+    }
+    order
+}
+
+/// The way of a channel through a host. `found` holds the device of each channel of the search.
+fn route(
+    host: &HostView<'_>,
+    found: &[u32],
+    channel: u32,
+    parity: usize,
+    nccl: &NcclConfig,
+    across: bool,
+) -> Route {
+    let all = 0..host.gpus;
+    if !across {
+        return Route { enters: None, leaves: None, gpus: all.collect() };
+    }
+    let device = found[channel as usize % found.len()];
+    let near = |device: u32| -> Vec<u32> {
+        let nic = &host.nics[host.devices[device as usize].nic as usize];
+        let near: Vec<u32> = nic.affinity.iter().copied().filter(|g| *g < host.gpus).collect();
+        if near.is_empty() { all.clone().collect() } else { near }
+    };
+    let own = near(device);
+    let turn = channel as usize / host.devices.len();
+    let first = own[turn % own.len()];
+    let partner = partner(host, device);
+    if host.gpus > 1 && own.len() == 1 && nccl.cross_nic > 0 && partner != device {
+        // in by one rail and out by its partner; every other host the other way round, so that
+        // each flow stays on its rail (graph/connect.cc)
+        let other = near(partner)[0];
+        let (ends, devices) = ([first, other], [device, partner]);
+        let [a, b] = if parity.is_multiple_of(2) { [0, 1] } else { [1, 0] };
+        return Route {
+            enters: Some(devices[a]),
+            leaves: Some(devices[b]),
+            gpus: order(host.gpus, ends[a], ends[b]),
+        };
+    }
+    let last = match own.len() {
+        1 => nearest_other(host, device, first),
+        count => own[(turn + 1) % count],
+    };
+    let gpus = order(host.gpus, first, last);
+    Route { enters: Some(device), leaves: Some(device), gpus }
+}
+
+/// The device that shares channels with `device` where NICs are crossed: 0 and 1, 2 and 3 ...
+fn partner(host: &HostView<'_>, device: u32) -> u32 {
+    let partner = device ^ 1;
+    if (partner as usize) < host.devices.len() { partner } else { device }
+}
+
+/// The GPU other than `gpu` that is nearest to a device.
+fn nearest_other(host: &HostView<'_>, device: u32, gpu: u32) -> u32 {
+    let nic = &host.nics[host.devices[device as usize].nic as usize];
+    let others = (0..host.gpus).filter(|other| *other != gpu);
+    others.min_by_key(|other| (nic.path(*other), *other)).unwrap_or(gpu)
+}
+
+/// All GPUs, from `first` to `last`.
+fn order(gpus: u32, first: u32, last: u32) -> Vec<u32> {
+    let inner = (0..gpus).filter(|gpu| *gpu != first && *gpu != last);
+    let end = (last != first).then_some(last);
+    std::iter::once(first).chain(inner).chain(end).collect()
+}
+
+/// How far a device is from a GPU.
+pub(super) fn distance(nics: &[NicPlan], device: &Device, gpu: u32) -> PathType {
+    nics[device.nic as usize].path(gpu)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::{NicMode, devices, nics};
+
+    /// Routes of `count` equal hosts.
+    fn plan(
+        count: usize,
+        config: &HostConfig,
+        ports: u32,
+        gbps: u64,
+        nccl: &NcclConfig,
+    ) -> Vec<ChannelPlan> {
+        let nics = nics(config, ports).unwrap();
+        let devices = devices(&nics, true, None);
+        let rate = |device: &Device| Rate::from_gbps(gbps * device.links.concat().len() as u64);
+        let rates: Vec<Rate> = devices.iter().map(rate).collect();
+        let view =
+            HostView { config, nics: &nics, devices: &devices, rates: &rates, gpus: config.gpus };
+        channels(&vec![view; count], nccl, 1 << 30)
+    }
+
+    fn host(architecture: Architecture, gpus: u32, ports: u32, mode: NicMode) -> HostConfig {
+        let mut config = HostConfig { architecture, gpus, ..HostConfig::default() };
+        (config.nic.ports, config.nic.mode) = (ports, mode);
+        config
+    }
+
+    #[test]
+    fn channel_counts_are_those_that_are_seen() {
+        let nccl = NcclConfig::default();
+        let count = |config: &HostConfig, ports, gbps| plan(2, config, ports, gbps, &nccl)[0].len();
+        use Architecture::{Ampere, Hopper, Volta};
+        // 25 GB/s: one channel of 24, doubled
+        assert_eq!(count(&host(Ampere, 8, 2, NicMode::Merged), 2, 100), 2);
+        // two NICs of 12.5 GB/s: two of 12, doubled
+        assert_eq!(count(&host(Volta, 8, 1, NicMode::Rails), 2, 100), 4);
+        // DGX A100: eight NICs of 25 GB/s: 16
+        assert_eq!(count(&host(Ampere, 8, 1, NicMode::Rails), 8, 200), 16);
+        // HGX H100: eight NICs of 50 GB/s: 16; one GPU with one NIC: 1 x 2 x 2
+        assert_eq!(count(&host(Hopper, 8, 1, NicMode::Rails), 8, 400), 16);
+        assert_eq!(count(&host(Hopper, 1, 1, NicMode::Rails), 1, 400), 4);
+    }
+
+    #[test]
+    fn channel_variables_rule() {
+        let config = host(Architecture::Ampere, 8, 2, NicMode::Merged);
+        let count = |min, max| {
+            let nccl = NcclConfig { min_nchannels: min, max_nchannels: max, ..Default::default() };
+            plan(2, &config, 2, 100, &nccl)[0].len()
+        };
+        assert_eq!((count(Some(8), None), count(None, Some(1)), count(Some(1), None)), (8, 1, 2));
+    }
+
+    #[test]
+    fn rings_start_and_end_next_to_their_nics() {
+        let nccl = NcclConfig::default();
+        let one = plan(2, &host(Architecture::Ampere, 8, 2, NicMode::Merged), 2, 100, &nccl);
+        // one NIC: all GPUs are split to it, so 0 first and 1 last
+        assert_eq!(one[0][0].gpus, [0, 2, 3, 4, 5, 6, 7, 1]);
+        assert_eq!((one[0][0].enters, one[0][0].leaves), (Some(0), Some(0)));
+        // one GPU a NIC: even hosts in by rail 0 and out by rail 1, odd hosts the other way
+        let rails = plan(2, &host(Architecture::Hopper, 8, 1, NicMode::Rails), 8, 400, &nccl);
+        let ends = |host: usize, channel: usize| {
+            let route = &rails[host][channel];
+            (route.enters, route.leaves, route.gpus[0], route.gpus[7])
+        };
+        assert_eq!(ends(0, 0), (Some(0), Some(1), 0, 1));
+        assert_eq!(ends(1, 0), (Some(1), Some(0), 1, 0));
+        assert_eq!(ends(0, 3), (Some(3), Some(2), 3, 2));
+        // NCCL_CROSS_NIC=0: in and out by one NIC, the last GPU far from it
+        let strict = NcclConfig { cross_nic: 0, ..NcclConfig::default() };
+        let rails = plan(2, &host(Architecture::Hopper, 8, 1, NicMode::Rails), 8, 400, &strict);
+        assert_eq!((rails[0][3].enters, rails[0][3].leaves), (Some(3), Some(3)));
+        assert_eq!((rails[0][3].gpus[0], rails[0][3].gpus[7]), (3, 0));
+    }
+
+    #[test]
+    fn small_messages_use_fewer_channels() {
+        let config = host(Architecture::Ampere, 8, 1, NicMode::Rails);
+        let nics = nics(&config, 8).unwrap();
+        let devices = devices(&nics, true, None);
+        let rates = vec![Rate::from_gbps(200); 8];
+        let view =
+            HostView { config: &config, nics: &nics, devices: &devices, rates: &rates, gpus: 8 };
+        let count =
+            |bytes| channels(&[view.clone(), view.clone()], &NcclConfig::default(), bytes)[0].len();
+        // 512 threads x 64 B = 32 KiB a channel
+        assert_eq!((count(100 << 10), count(512 << 10), count(1)), (3, 16, 1));
+    }
+}

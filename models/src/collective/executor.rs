@@ -1,0 +1,495 @@
+//! Runs the programs of all lanes of one host: GPUs, NVLink, the way through host memory, and the
+//! CPU threads (proxies) that drive the NICs. It knows no events: inputs are calls with `now`,
+//! outputs are messages to post, and the deadline of what comes next.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use sim_core::{Bytes, Delta, Rate, Time};
+
+use super::connection::{RecvEnd, SendEnd, Striping};
+use super::program::{Primitive, Program, SLICES};
+use crate::host::HostConfig;
+
+/// Rates and latencies of a host.
+#[derive(Clone, Copy, Debug)]
+pub struct Speeds {
+    nvlink_rate: Rate,
+    nvlink_latency: Delta,
+    channel_rate: Rate,
+    slice_latency: Delta,
+    launch_latency: Delta,
+    proxy_latency: Delta,
+    gdr_flush: Delta,
+    host_rate: Rate,
+    host_latency: Delta,
+}
+
+impl Speeds {
+    /// Those of `config`.
+    pub fn new(config: &HostConfig) -> Self {
+        Speeds {
+            nvlink_rate: config.nvlink.rate,
+            nvlink_latency: config.nvlink.latency,
+            channel_rate: config.channel_rate,
+            slice_latency: config.slice_latency,
+            launch_latency: config.launch_latency,
+            proxy_latency: config.proxy_latency,
+            gdr_flush: config.gdr_flush,
+            host_rate: config.host_memory.rate,
+            host_latency: config.host_memory.latency,
+        }
+    }
+}
+
+/// What never changes of a lane.
+#[derive(Clone, Copy, Debug)]
+pub struct LaneInfo {
+    /// Its job.
+    pub job: u32,
+    /// Its rank within the job.
+    pub rank: u32,
+    /// Its channel.
+    pub channel: u32,
+    /// Its GPU.
+    pub gpu: u32,
+    /// What it does, once.
+    pub program: Program,
+    /// How often.
+    pub repeats: u32,
+    /// When the job starts.
+    pub start: Time,
+    /// Size of a buffer slot.
+    pub slot: u64,
+}
+
+/// The other end of a connection's end.
+#[derive(Clone, Debug)]
+enum Peer {
+    /// Over NVLink: the end of that kind at the same host.
+    Local(u32),
+    /// Over these QPs; CTS messages go by the second ones.
+    Remote {
+        qps: Vec<u32>,
+        cts: Vec<u32>,
+        /// NIC and GPU memory talk directly.
+        gdr: bool,
+        /// Of the PCIe path.
+        pcie_latency: Delta,
+    },
+}
+
+/// An end and what it belongs to.
+#[derive(Clone, Debug)]
+struct Attached<E> {
+    end: E,
+    lane: u32,
+    peer: Peer,
+}
+
+/// What a lane is doing.
+#[derive(Clone, Debug)]
+struct Lane {
+    info: LaneInfo,
+    recv: u32,
+    send: u32,
+    repeat: u32,
+    step: u64,
+    slice: u64,
+    /// The primitive at hand; `None` between repetitions.
+    primitive: Option<Primitive>,
+    busy: bool,
+    /// What it waits for, and since when: 0 a slice to come, 1 a slot to send by.
+    blocked: Option<(usize, Time)>,
+    /// Time that it has waited so.
+    waited: [Delta; 2],
+}
+
+/// Something that happens at a host at a known time. The order decides ties.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Action {
+    /// A repetition of this lane begins.
+    Begin(u32),
+    /// The lane has handled a slice.
+    Handled(u32),
+    /// A slice is ready for the lane of this receiving end.
+    Arrive(u32),
+    /// A slot of this sending end is free again.
+    Free(u32),
+    /// The proxy looks at this sending end.
+    Send(u32),
+    /// The proxy looks at this receiving end.
+    Grant(u32),
+}
+
+/// What the host wants done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// A message for this QP.
+    Post {
+        /// The QP.
+        qp: u32,
+        /// Payload.
+        bytes: u64,
+    },
+    /// A rank of this job has finished all repetitions.
+    RankDone(u32),
+}
+
+/// A CTS: one element of NCCL's `ncclIbSendFifo`.
+const CTS_BYTES: u64 = 64;
+
+/// A job's ranks on this host.
+#[derive(Clone, Debug, Default)]
+struct JobState {
+    /// By rank: lanes that are still busy with the repetition at hand.
+    running: Vec<(u32, u32)>,
+    /// End of each repetition, over the ranks of this host.
+    ends: Vec<Time>,
+}
+
+/// All lanes of one host.
+#[derive(Clone, Debug)]
+pub struct Executor {
+    speeds: Speeds,
+    lanes: Vec<Lane>,
+    sends: Vec<Attached<SendEnd>>,
+    recvs: Vec<Attached<RecvEnd>>,
+    /// By GPU: when its NVLink egress, and its way to and from host memory, are free.
+    nvlink: Vec<Time>,
+    to_host: Vec<Time>,
+    from_host: Vec<Time>,
+    jobs: Vec<JobState>,
+    agenda: BinaryHeap<Reverse<(Time, Action)>>,
+    /// Bytes that went over NVLink.
+    pub nvlink_bytes: u64,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl Executor {
+    /// A host without lanes.
+    pub fn new(config: &HostConfig) -> Self {
+        let gpus = config.gpus as usize;
+        Executor {
+            speeds: Speeds::new(config),
+            lanes: Vec::new(),
+            sends: Vec::new(),
+            recvs: Vec::new(),
+            nvlink: vec![Time::ZERO; gpus],
+            to_host: vec![Time::ZERO; gpus],
+            from_host: vec![Time::ZERO; gpus],
+            jobs: Vec::new(),
+            agenda: BinaryHeap::new(),
+            nvlink_bytes: 0,
+        }
+    }
+
+    /// Adds a lane; returns its number.
+    pub fn add_lane(&mut self, info: LaneInfo) -> u32 {
+        let number = self.lanes.len() as u32;
+        let job = info.job as usize;
+        if self.jobs.len() <= job {
+            self.jobs.resize_with(job + 1, JobState::default);
+        }
+        let state = &mut self.jobs[job];
+        state.ends.resize(info.repeats as usize, Time::ZERO);
+        match state.running.iter_mut().find(|(rank, _)| *rank == info.rank) {
+            Some((_, lanes)) => *lanes += 1,
+            None => state.running.push((info.rank, 1)),
+        }
+        self.lanes.push(Lane {
+            recv: NONE,
+            send: NONE,
+            repeat: 0,
+            step: 0,
+            slice: 0,
+            primitive: None,
+            busy: false,
+            blocked: None,
+            waited: [Delta::ZERO; 2],
+            info,
+        });
+        let begin = info.start + self.speeds.launch_latency;
+        self.agenda.push(Reverse((begin, Action::Begin(number))));
+        number
+    }
+
+    /// Joins two lanes of this host over NVLink.
+    pub fn join(&mut self, from: u32, to: u32) {
+        let striping = Striping { qps: 1, parts: 1 };
+        let (send, recv) = (self.sends.len() as u32, self.recvs.len() as u32);
+        let end = SendEnd::new(striping, 0);
+        self.sends.push(Attached { end, lane: from, peer: Peer::Local(recv) });
+        let end = RecvEnd::new(striping, 0);
+        self.recvs.push(Attached { end, lane: to, peer: Peer::Local(send) });
+        self.lanes[from as usize].send = send;
+        self.lanes[to as usize].recv = recv;
+    }
+
+    /// Gives a lane a sending end over QPs; returns its number.
+    pub fn add_send(
+        &mut self,
+        lane: u32,
+        (striping, gdr, pcie_latency): (Striping, bool, Delta),
+        qps: Vec<u32>,
+        cts: Vec<u32>,
+    ) -> u32 {
+        let number = self.sends.len() as u32;
+        let end = SendEnd::new(striping, cts.len() as u32);
+        let peer = Peer::Remote { qps, cts, gdr, pcie_latency };
+        self.sends.push(Attached { end, lane, peer });
+        self.lanes[lane as usize].send = number;
+        number
+    }
+
+    /// Gives a lane a receiving end over QPs; returns its number.
+    pub fn add_recv(
+        &mut self,
+        lane: u32,
+        (striping, gdr, pcie_latency): (Striping, bool, Delta),
+        qps: Vec<u32>,
+        cts: Vec<u32>,
+    ) -> u32 {
+        let number = self.recvs.len() as u32;
+        let end = RecvEnd::new(striping, cts.len() as u32);
+        let peer = Peer::Remote { qps, cts, gdr, pcie_latency };
+        self.recvs.push(Attached { end, lane, peer });
+        self.lanes[lane as usize].recv = number;
+        number
+    }
+
+    /// When something happens next; [`Time::MAX`] for never.
+    pub fn next_deadline(&self) -> Time {
+        self.agenda.peek().map_or(Time::MAX, |Reverse((time, _))| *time)
+    }
+
+    /// Does all that is due at `now`.
+    pub fn advance(&mut self, now: Time, out: &mut Vec<Output>) {
+        while let Some(Reverse((time, action))) = self.agenda.peek().copied() {
+            if time > now {
+                break;
+            }
+            self.agenda.pop();
+            match action {
+                Action::Begin(lane) => self.begin(now, lane, out),
+                Action::Handled(lane) => self.handled(now, lane, out),
+                Action::Arrive(recv) => {
+                    let recv = &mut self.recvs[recv as usize];
+                    recv.end.available += 1;
+                    let lane = recv.lane;
+                    self.try_slice(now, lane);
+                }
+                Action::Free(send) => {
+                    let send = &mut self.sends[send as usize];
+                    send.end.free += 1;
+                    let lane = send.lane;
+                    self.try_slice(now, lane);
+                }
+                Action::Send(send) => self.post(send, out),
+                Action::Grant(recv) => self.post_cts(recv, out),
+            }
+        }
+    }
+
+    /// A message of a receiving end has come by the QP at `index` of its connection.
+    pub fn delivered(&mut self, now: Time, recv: u32, index: u32) {
+        let Attached { end, peer, .. } = &mut self.recvs[recv as usize];
+        let Peer::Remote { gdr, pcie_latency, .. } = peer else { return };
+        let way = if *gdr { self.speeds.gdr_flush } else { self.speeds.host_latency };
+        let at = now + *pcie_latency + self.speeds.proxy_latency + way;
+        for _ in 0..end.arrived(index) {
+            self.agenda.push(Reverse((at, Action::Arrive(recv))));
+        }
+    }
+
+    /// A message of a sending end is acknowledged on the QP at `index` of its connection.
+    pub fn acknowledged(&mut self, now: Time, send: u32, index: u32) {
+        let at = now + self.speeds.proxy_latency;
+        for _ in 0..self.sends[send as usize].end.acknowledged(index) {
+            self.agenda.push(Reverse((at, Action::Free(send))));
+        }
+    }
+
+    /// A CTS has come for a sending end.
+    pub fn granted(&mut self, now: Time, send: u32, index: u32) {
+        let Attached { end, peer, .. } = &mut self.sends[send as usize];
+        let Peer::Remote { pcie_latency, .. } = peer else { return };
+        end.grant(index);
+        let at = now + *pcie_latency + self.speeds.proxy_latency;
+        self.agenda.push(Reverse((at, Action::Send(send))));
+    }
+
+    /// A repetition of a lane begins: its proxies grant what there is room for.
+    fn begin(&mut self, now: Time, lane: u32, out: &mut Vec<Output>) {
+        let state = &mut self.lanes[lane as usize];
+        (state.step, state.slice) = (0, 0);
+        let program = state.info.program;
+        state.primitive = (!program.is_empty()).then(|| program.step(0));
+        let recv = state.recv;
+        if let Some(attached) = self.recvs.get_mut(recv as usize) {
+            attached.end.expected += program.receives();
+            if matches!(attached.peer, Peer::Remote { .. }) {
+                self.post_cts(recv, out);
+            }
+        }
+        if program.is_empty() {
+            self.lane_done(now, lane, out);
+        } else {
+            self.try_slice(now, lane);
+        }
+    }
+
+    /// Begins the next slice of a lane if everything that it needs is there.
+    fn try_slice(&mut self, now: Time, lane: u32) {
+        let state = &mut self.lanes[lane as usize];
+        let Some(primitive) = state.primitive.filter(|_| !state.busy) else { return };
+        if let Some((reason, since)) = state.blocked.take() {
+            state.waited[reason] += now.since(since);
+        }
+        if primitive.recv && self.recvs[state.recv as usize].end.available == 0 {
+            state.blocked = Some((0, now));
+            return;
+        }
+        if primitive.send && self.sends[state.send as usize].end.free == 0 {
+            state.blocked = Some((1, now));
+            return;
+        }
+        state.busy = true;
+        let gpu = state.info.gpu as usize;
+        let bytes = Program::slice(primitive.bytes, state.slice, state.info.slot);
+        let speeds = &self.speeds;
+        let size = Bytes::new(bytes);
+        let begun = now + speeds.slice_latency;
+        let mut done = begun + speeds.channel_rate.time_for(size);
+        // a resource that several lanes share takes their slices one after the other
+        let mut pass = |free: &mut Time, rate: Rate| {
+            *free = begun.max(*free) + rate.time_for(size);
+            done = done.max(*free);
+        };
+        if primitive.recv {
+            let recv = &mut self.recvs[state.recv as usize];
+            recv.end.available -= 1;
+            if matches!(recv.peer, Peer::Remote { gdr: false, .. }) {
+                pass(&mut self.from_host[gpu], speeds.host_rate);
+            }
+        }
+        if primitive.send {
+            let send = &mut self.sends[state.send as usize];
+            send.end.free -= 1;
+            match send.peer {
+                Peer::Local(_) => {
+                    pass(&mut self.nvlink[gpu], speeds.nvlink_rate);
+                    self.nvlink_bytes += bytes;
+                }
+                Peer::Remote { gdr: false, .. } => pass(&mut self.to_host[gpu], speeds.host_rate),
+                Peer::Remote { .. } => {}
+            }
+        }
+        self.agenda.push(Reverse((done, Action::Handled(lane))));
+    }
+
+    /// A lane has handled a slice: hands it on, frees its slot, takes the next.
+    fn handled(&mut self, now: Time, lane: u32, out: &mut Vec<Output>) {
+        let state = &mut self.lanes[lane as usize];
+        state.busy = false;
+        let Some(primitive) = state.primitive else { return };
+        let bytes = Program::slice(primitive.bytes, state.slice, state.info.slot);
+        let speeds = &self.speeds;
+        let across = now + speeds.nvlink_latency;
+        if primitive.recv {
+            let recv = &mut self.recvs[state.recv as usize];
+            recv.end.consume();
+            let next = match recv.peer {
+                Peer::Local(send) => (across, Action::Free(send)),
+                Peer::Remote { .. } => (now + speeds.proxy_latency, Action::Grant(state.recv)),
+            };
+            self.agenda.push(Reverse(next));
+        }
+        if primitive.send {
+            let send = &mut self.sends[state.send as usize];
+            let next = match &send.peer {
+                Peer::Local(recv) => (across, Action::Arrive(*recv)),
+                Peer::Remote { gdr, pcie_latency, .. } => {
+                    send.end.fill(bytes);
+                    let way = if *gdr { Delta::ZERO } else { speeds.host_latency };
+                    let at = now + speeds.proxy_latency + *pcie_latency + way;
+                    (at, Action::Send(state.send))
+                }
+            };
+            self.agenda.push(Reverse(next));
+        }
+        state.slice += 1;
+        if state.slice == SLICES {
+            (state.slice, state.step) = (0, state.step + 1);
+            let program = &state.info.program;
+            state.primitive = (state.step < program.len()).then(|| program.step(state.step));
+            if state.primitive.is_none() {
+                return self.lane_done(now, lane, out);
+            }
+        }
+        self.try_slice(now, lane);
+    }
+
+    /// A lane has finished a repetition; its rank goes on when all its lanes have.
+    fn lane_done(&mut self, now: Time, lane: u32, out: &mut Vec<Output>) {
+        let info = self.lanes[lane as usize].info;
+        let repeat = self.lanes[lane as usize].repeat;
+        self.lanes[lane as usize].repeat += 1;
+        let job = &mut self.jobs[info.job as usize];
+        let end = &mut job.ends[repeat as usize];
+        *end = now.max(*end);
+        let Some((_, left)) = job.running.iter_mut().find(|(rank, _)| *rank == info.rank) else {
+            return;
+        };
+        *left -= 1;
+        if *left > 0 {
+            return;
+        }
+        if repeat + 1 == info.repeats {
+            return out.push(Output::RankDone(info.job));
+        }
+        let at = now + self.speeds.launch_latency;
+        for (number, other) in (0..).zip(&self.lanes) {
+            if (other.info.job, other.info.rank) == (info.job, info.rank) {
+                *left += 1;
+                self.agenda.push(Reverse((at, Action::Begin(number))));
+            }
+        }
+    }
+
+    /// Posts what is ready and granted.
+    fn post(&mut self, send: u32, out: &mut Vec<Output>) {
+        let Attached { end, peer, .. } = &mut self.sends[send as usize];
+        let Peer::Remote { qps, .. } = peer else { return };
+        while let Some(parts) = end.post() {
+            out.extend(parts.map(|(qp, bytes)| Output::Post { qp: qps[qp as usize], bytes }));
+        }
+    }
+
+    /// Sends a CTS for every free slot.
+    fn post_cts(&mut self, recv: u32, out: &mut Vec<Output>) {
+        let Attached { end, peer, .. } = &mut self.recvs[recv as usize];
+        let Peer::Remote { cts, .. } = peer else { return };
+        while let Some(qp) = end.post_cts() {
+            out.push(Output::Post { qp: cts[qp as usize], bytes: CTS_BYTES });
+        }
+    }
+
+    /// Time at which the last rank of this host finished each repetition of a job.
+    pub fn ends(&self, job: u32) -> &[Time] {
+        self.jobs.get(job as usize).map_or(&[], |job| &job.ends)
+    }
+
+    /// True if every rank of this host has finished all repetitions of a job.
+    pub fn finished(&self, job: u32) -> bool {
+        let of_job = |lane: &&Lane| lane.info.job == job;
+        self.lanes.iter().filter(of_job).all(|lane| lane.repeat == lane.info.repeats)
+    }
+
+    /// Of a job's lanes here: time spent waiting for slices, and for slots to send by.
+    pub fn waits(&self, job: u32) -> [Delta; 2] {
+        let lanes = self.lanes.iter().filter(|lane| lane.info.job == job);
+        lanes.fold([Delta::ZERO; 2], |sum, lane| [sum[0] + lane.waited[0], sum[1] + lane.waited[1]])
+    }
+}

@@ -1,0 +1,10 @@
+//! A server: GPUs, what joins them (NVLink), and its NICs with the PCIe between.
+
+mod config;
+mod devices;
+
+pub use config::{
+    Architecture, HostConfig, HostMemoryConfig, HostNic, HostNicConfig, LagPortSelectMode, NicMode,
+    NvlinkConfig, PathType, PcieConfig,
+};
+pub use devices::{Device, HcaFilter, NicPlan, devices, nics};

@@ -1,0 +1,85 @@
+//! Collectives in the report.
+
+use sim_core::{Delta, Time};
+
+use super::{CollectiveReport, FlowStatus};
+use crate::fabric::{Outcome, Plan, Role};
+use crate::ids::NodeId;
+use crate::probe::Probe;
+
+/// One entry for each collective.
+pub(super) fn reports<P: Probe>(outcome: &Outcome<P>, plan: &Plan) -> Vec<CollectiveReport> {
+    (0..plan.wiring.jobs.len() as u32).map(|job| report(outcome, plan, job)).collect()
+}
+
+/// The hosts of a job.
+fn hosts(plan: &Plan, job: u32) -> Vec<NodeId> {
+    let mut hosts: Vec<NodeId> =
+        plan.wiring.jobs[job as usize].ranks.iter().map(|rank| rank.host).collect();
+    hosts.dedup();
+    hosts
+}
+
+/// True if all ranks have finished.
+pub(super) fn finished<P: Probe>(outcome: &Outcome<P>, plan: &Plan, job: u32) -> bool {
+    let executors = &outcome.fabric.executors;
+    let done = |host: &NodeId| {
+        executors[host.index()].as_ref().is_some_and(|executor| executor.finished(job))
+    };
+    hosts(plan, job).iter().all(done)
+}
+
+fn report<P: Probe>(outcome: &Outcome<P>, plan: &Plan, number: u32) -> CollectiveReport {
+    let job = &plan.wiring.jobs[number as usize];
+    let fabric = &outcome.fabric;
+    let hosts = hosts(plan, number);
+    let of_hosts = || hosts.iter().filter_map(|host| fabric.executors[host.index()].as_ref());
+    let qps = || {
+        let all = plan.wiring.qps.iter().enumerate();
+        all.filter(|(_, qp)| matches!(qp.role, Role::Data { job, .. } if job == number))
+    };
+    let done = finished(outcome, plan, number);
+    let failed = qps().any(|(qp, _)| fabric.senders[qp].state == crate::nic::SenderState::Failed);
+    let [repeats, timed] = job.repeats();
+    let end = |repeat: u32| {
+        let ends = of_hosts().map(|executor| executor.ends(number)[repeat as usize]);
+        ends.max().unwrap_or(Time::ZERO)
+    };
+    let begin = match repeats - timed {
+        0 => job.start,
+        warmup => end(warmup - 1),
+    };
+    let ranks = job.ranks.len() as u32;
+    let time_s = done.then(|| end(repeats - 1).since(begin).as_secs() / f64::from(timed));
+    let algbw = time_s.map(|time| job.bytes as f64 / time / 1e9);
+    let waits = of_hosts().map(|executor| executor.waits(number));
+    let waits = waits.fold([Delta::ZERO; 2], |sum, wait| [sum[0] + wait[0], sum[1] + wait[1]]);
+    let span = if done { end(repeats - 1) } else { outcome.end }.since(job.start).as_secs();
+    let lanes = f64::from(ranks * job.channels);
+    let share = |wait: Delta| if span > 0.0 { wait.as_secs() / span / lanes } else { 0.0 };
+    CollectiveReport {
+        name: job.config.name.clone(),
+        op: job.config.op.name().to_owned(),
+        algorithm: plan.spec.nccl.algo.name().to_owned(),
+        protocol: plan.spec.nccl.proto.name().to_owned(),
+        nodes: job.nodes,
+        ranks,
+        channels: job.channels,
+        qps: qps().count() as u32,
+        dtype: job.config.dtype.name().to_owned(),
+        count: job.count,
+        bytes: job.bytes,
+        iterations: timed,
+        time_s,
+        algbw_gbytes_per_s: algbw,
+        busbw_gbytes_per_s: algbw.map(|algbw| algbw * job.config.op.bus_factor(ranks)),
+        status: match (failed, done) {
+            (true, _) => FlowStatus::QpError,
+            (false, true) => FlowStatus::Completed,
+            (false, false) => FlowStatus::Unfinished,
+        },
+        nvlink_bytes: of_hosts().map(|executor| executor.nvlink_bytes).sum(),
+        waiting_to_receive: share(waits[0]),
+        waiting_to_send: share(waits[1]),
+    }
+}
