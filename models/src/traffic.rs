@@ -511,7 +511,8 @@ mod tests {
 
     fn star(hosts: u32) -> Topology {
         let link = LinkConfig { rate: Rate::from_gbps(100), delay: Delta::from_us(1), loss: 0.0 };
-        Topology::build(&TopologyConfig::Star(StarConfig { hosts, link })).unwrap()
+        Topology::build(&TopologyConfig::Star(StarConfig { hosts, link, ports_per_host: 1 }))
+            .unwrap()
     }
 
     fn permutation(shift: Option<u32>) -> TrafficConfig {

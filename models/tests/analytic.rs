@@ -11,7 +11,7 @@ use models::traffic::{FlowConfig, FlowSize, FlowsConfig, HostRef, TrafficConfig}
 use sim_core::{Bytes, Delta};
 
 fn star(hosts: u32) -> TopologyConfig {
-    TopologyConfig::Star(StarConfig { hosts, link: link(100, 1000) })
+    TopologyConfig::Star(StarConfig { hosts, link: link(100, 1000), ports_per_host: 1 })
 }
 
 fn flow(source: u32, target: u32, bytes: u64) -> FlowConfig {

@@ -9,7 +9,7 @@ use models::report::{OutcomeKind, Report};
 use models::size::Size;
 use models::switch::{Headroom, MarkAt, SwitchConfig, WredConfig};
 use models::topology::{
-    DumbbellConfig, FatTreeConfig, LeafSpineConfig, StarConfig, TopologyConfig,
+    DumbbellConfig, FatTreeConfig, LeafSpineConfig, RailConfig, StarConfig, TopologyConfig,
 };
 use models::traffic::{FlowConfig, FlowSize, FlowsConfig, HostRef, TrafficConfig};
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ use sim_core::{Bytes, Delta, Rate};
 fn shape(kind: u8, gbps: u64, ns: u64) -> TopologyConfig {
     let link = link(gbps, ns);
     match kind {
-        0 => TopologyConfig::Star(StarConfig { hosts: 6, link }),
+        0 => TopologyConfig::Star(StarConfig { hosts: 6, link, ports_per_host: 1 }),
         1 => TopologyConfig::Dumbbell(DumbbellConfig {
             left: 5,
             right: 2,
@@ -32,6 +32,16 @@ fn shape(kind: u8, gbps: u64, ns: u64) -> TopologyConfig {
             spines: 2,
             hosts_per_leaf: 3,
             link,
+            uplink: None,
+            uplinks_per_spine: 1,
+            ports_per_host: 1,
+        }),
+        3 => TopologyConfig::Rail(RailConfig {
+            hosts: 6,
+            rails: 2,
+            hosts_per_group: Some(3),
+            link,
+            spines: 2,
             uplink: None,
             uplinks_per_spine: 1,
         }),
@@ -60,7 +70,7 @@ fn case() -> impl Strategy<Value = Case> {
     let device = (0u64..800, 0u64..700, any::<[bool; 2]>(), prop::bool::weighted(0.2));
     let sizes = (prop_oneof![Just(1u64), Just(208), Just(254)], 300u16..5000);
     (
-        0u8..4,
+        0u8..5,
         prop_oneof![Just(10u64), Just(100), Just(400)],
         0u64..3000,
         sizes,
@@ -134,6 +144,7 @@ fn simulate(case: &Case, headroom: Headroom, shards: usize) -> Report {
             TopologyConfig::Star(star) => &mut star.link,
             TopologyConfig::Dumbbell(dumbbell) => &mut dumbbell.link,
             TopologyConfig::LeafSpine(clos) => &mut clos.link,
+            TopologyConfig::Rail(rail) => &mut rail.link,
             TopologyConfig::FatTree(tree) => &mut tree.link,
             _ => unreachable!(),
         };

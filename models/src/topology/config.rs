@@ -17,6 +17,8 @@ pub enum TopologyConfig {
     Ring(RingConfig),
     /// Two-tier Clos.
     LeafSpine(LeafSpineConfig),
+    /// Hosts with several ports, each on a leaf of its own: its rail.
+    Rail(RailConfig),
     /// Three-tier fat tree of k-port switches: k^3/4 hosts.
     FatTree(FatTreeConfig),
     /// Nodes and links one by one.
@@ -44,6 +46,9 @@ pub struct StarConfig {
     pub hosts: u32,
     /// Host to switch.
     pub link: LinkConfig,
+    /// Ports of each host: parallel cables to the switch.
+    #[serde(default = "one")]
+    pub ports_per_host: u32,
 }
 
 /// `kind = "dumbbell"`
@@ -90,6 +95,32 @@ pub struct LeafSpineConfig {
     pub hosts_per_leaf: u32,
     /// Host to leaf.
     pub link: LinkConfig,
+    /// Leaf to spine; like `link` if absent.
+    pub uplink: Option<LinkConfig>,
+    /// Parallel cables between each leaf and each spine.
+    #[serde(default = "one")]
+    pub uplinks_per_spine: u32,
+    /// Ports of each host: parallel cables to its leaf.
+    #[serde(default = "one")]
+    pub ports_per_host: u32,
+}
+
+/// `kind = "rail"`
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RailConfig {
+    /// Number of hosts.
+    pub hosts: u32,
+    /// Ports of each host. Port r goes to rail r, a leaf that all hosts of a group share: rail r of
+    /// group g is leaf g x rails + r.
+    pub rails: u32,
+    /// Hosts of a group; all in one group if absent.
+    pub hosts_per_group: Option<u32>,
+    /// Host to leaf.
+    pub link: LinkConfig,
+    /// Spine switches; without any, rails are islands.
+    #[serde(default)]
+    pub spines: u32,
     /// Leaf to spine; like `link` if absent.
     pub uplink: Option<LinkConfig>,
     /// Parallel cables between each leaf and each spine.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::config::{
-    DumbbellConfig, FatTreeConfig, GraphConfig, LeafSpineConfig, LinkConfig, RingConfig,
-    TopologyConfig,
+    DumbbellConfig, FatTreeConfig, GraphConfig, LeafSpineConfig, LinkConfig, RailConfig,
+    RingConfig, StarConfig, TopologyConfig,
 };
 use super::{Cable, NodeKind, Topology};
 use crate::error::BuildError;
@@ -15,17 +15,11 @@ const NODES_MAX: u64 = 1_000_000;
 pub(super) fn generate(config: &TopologyConfig) -> Result<Topology, BuildError> {
     let mut plan = Plan::default();
     match config {
-        TopologyConfig::Star(star) => {
-            positive("topology.hosts", star.hosts)?;
-            check_link("topology.link", &star.link)?;
-            bounded("topology.hosts", u64::from(star.hosts))?;
-            plan.hosts(star.hosts);
-            let switch = plan.switch("sw0".into());
-            plan.attach(0, star.hosts, switch, &star.link);
-        }
+        TopologyConfig::Star(star) => star_plan(&mut plan, star)?,
         TopologyConfig::Dumbbell(dumbbell) => dumbbell_plan(&mut plan, dumbbell)?,
         TopologyConfig::Ring(ring) => ring_plan(&mut plan, ring)?,
         TopologyConfig::LeafSpine(clos) => leaf_spine_plan(&mut plan, clos)?,
+        TopologyConfig::Rail(rail) => rail_plan(&mut plan, rail)?,
         TopologyConfig::FatTree(tree) => fat_tree_plan(&mut plan, tree)?,
         TopologyConfig::Graph(graph) => graph_plan(&mut plan, graph)?,
     }
@@ -62,10 +56,42 @@ impl Plan {
 
     /// Cables `count` hosts from number `first` on to a switch.
     fn attach(&mut self, first: u32, count: u32, switch: usize, link: &LinkConfig) {
+        self.attach_by(1, first, count, switch, link);
+    }
+
+    /// The same with `ports` parallel cables each; those of a host are neighbours at the switch.
+    fn attach_by(&mut self, ports: u32, first: u32, count: u32, switch: usize, link: &LinkConfig) {
         for host in first..first + count {
-            self.cable(host as usize, switch, link);
+            for _ in 0..ports {
+                self.cable(host as usize, switch, link);
+            }
         }
     }
+
+    /// Adds `count` spines, each with `parallel` cables to each of the leaves.
+    fn spines(&mut self, count: u32, leaves: &[usize], parallel: u32, uplink: &LinkConfig) {
+        for spine in 0..count {
+            let switch = self.switch(format!("spine{spine}"));
+            for leaf in leaves {
+                for _ in 0..parallel {
+                    self.cable(*leaf, switch, uplink);
+                }
+            }
+        }
+    }
+}
+
+fn star_plan(plan: &mut Plan, star: &StarConfig) -> Result<(), BuildError> {
+    let StarConfig { hosts, link, ports_per_host } = star;
+    positive("topology.hosts", *hosts)?;
+    positive("topology.ports_per_host", *ports_per_host)?;
+    check_link("topology.link", link)?;
+    bounded("topology.hosts", u64::from(*hosts))?;
+    bounded("topology.ports_per_host", u64::from(*hosts) * u64::from(*ports_per_host))?;
+    plan.hosts(*hosts);
+    let switch = plan.switch("sw0".into());
+    plan.attach_by(*ports_per_host, 0, *hosts, switch, link);
+    Ok(())
 }
 
 fn dumbbell_plan(plan: &mut Plan, dumbbell: &DumbbellConfig) -> Result<(), BuildError> {
@@ -110,31 +136,66 @@ fn ring_plan(plan: &mut Plan, ring: &RingConfig) -> Result<(), BuildError> {
 }
 
 fn leaf_spine_plan(plan: &mut Plan, clos: &LeafSpineConfig) -> Result<(), BuildError> {
-    let LeafSpineConfig { leaves, spines, hosts_per_leaf, link, uplink, uplinks_per_spine } = clos;
+    let LeafSpineConfig { leaves, spines, hosts_per_leaf, link, .. } = clos;
+    let LeafSpineConfig { uplink, uplinks_per_spine, ports_per_host, .. } = clos;
     positive("topology.leaves", *leaves)?;
     positive("topology.spines", *spines)?;
     positive("topology.hosts_per_leaf", *hosts_per_leaf)?;
     positive("topology.uplinks_per_spine", *uplinks_per_spine)?;
+    positive("topology.ports_per_host", *ports_per_host)?;
     check_link("topology.link", link)?;
     let uplink = optional_link("topology.uplink", uplink, link)?;
-    let [leaves_wide, spines_wide] = [*leaves, *spines].map(u64::from);
-    bounded("topology.leaves", leaves_wide.saturating_mul(u64::from(*hosts_per_leaf)))?;
-    let uplinks = leaves_wide.saturating_mul(spines_wide);
-    bounded("topology.spines", uplinks.saturating_mul(u64::from(*uplinks_per_spine)))?;
+    bounded("topology.leaves", product([*leaves, *hosts_per_leaf, 1]))?;
+    bounded("topology.ports_per_host", product([*leaves, *hosts_per_leaf, *ports_per_host]))?;
+    bounded("topology.spines", product([*leaves, *spines, *uplinks_per_spine]))?;
     plan.hosts(leaves * hosts_per_leaf);
-    let first = plan.nodes.len();
-    for leaf in 0..*leaves {
-        let switch = plan.switch(format!("leaf{leaf}"));
-        plan.attach(leaf * hosts_per_leaf, *hosts_per_leaf, switch, link);
+    let leaves: Vec<usize> = (0..*leaves)
+        .map(|leaf| {
+            let switch = plan.switch(format!("leaf{leaf}"));
+            let first = leaf * hosts_per_leaf;
+            plan.attach_by(*ports_per_host, first, *hosts_per_leaf, switch, link);
+            switch
+        })
+        .collect();
+    plan.spines(*spines, &leaves, *uplinks_per_spine, &uplink);
+    Ok(())
+}
+
+fn rail_plan(plan: &mut Plan, rail: &RailConfig) -> Result<(), BuildError> {
+    let RailConfig { hosts, rails, link, spines, uplink, uplinks_per_spine, .. } = rail;
+    let hosts_per_group = rail.hosts_per_group.unwrap_or(*hosts);
+    positive("topology.hosts", *hosts)?;
+    positive("topology.rails", *rails)?;
+    positive("topology.hosts_per_group", hosts_per_group)?;
+    positive("topology.uplinks_per_spine", *uplinks_per_spine)?;
+    check_link("topology.link", link)?;
+    let uplink = optional_link("topology.uplink", uplink, link)?;
+    if hosts % hosts_per_group != 0 {
+        let message = format!(
+            "{hosts} hosts do not divide into groups of {hosts_per_group}: a divisor of {hosts} \
+             is expected"
+        );
+        return Err(BuildError::new("topology.hosts_per_group", message));
     }
-    for spine in 0..*spines {
-        let switch = plan.switch(format!("spine{spine}"));
-        for leaf in 0..*leaves as usize {
-            for _ in 0..*uplinks_per_spine {
-                plan.cable(first + leaf, switch, &uplink);
-            }
+    let groups = hosts / hosts_per_group;
+    if groups > 1 && *spines == 0 {
+        let message = format!("{groups} groups need spines between them: at least 1 is expected");
+        return Err(BuildError::new("topology.spines", message));
+    }
+    bounded("topology.hosts", u64::from(*hosts))?;
+    bounded("topology.rails", product([*hosts, *rails, 1]))?;
+    bounded("topology.spines", product([groups * rails, *spines, *uplinks_per_spine]))?;
+    plan.hosts(*hosts);
+    let mut leaves = Vec::new();
+    for group in 0..groups {
+        // in the order of the rails, so that port r of a host is on rail r
+        for _ in 0..*rails {
+            let switch = plan.switch(format!("leaf{}", leaves.len()));
+            plan.attach(group * hosts_per_group, hosts_per_group, switch, link);
+            leaves.push(switch);
         }
     }
+    plan.spines(*spines, &leaves, *uplinks_per_spine, &uplink);
     Ok(())
 }
 
@@ -285,6 +346,10 @@ fn positive(key: &str, count: u32) -> Result<(), BuildError> {
     Ok(())
 }
 
+fn product(counts: [u32; 3]) -> u64 {
+    counts.into_iter().map(u64::from).fold(1, u64::saturating_mul)
+}
+
 fn bounded(key: &str, count: u64) -> Result<(), BuildError> {
     if count > NODES_MAX {
         let message = format!("this asks for {count} nodes or cables: at most {NODES_MAX} can be");
@@ -296,10 +361,21 @@ fn bounded(key: &str, count: u64) -> Result<(), BuildError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::routing::Routes;
     use sim_core::{Delta, Rate};
 
     const LINK: LinkConfig =
         LinkConfig { rate: Rate::from_gbps(100), delay: Delta::from_us(1), loss: 0.0 };
+
+    const RAIL: RailConfig = RailConfig {
+        hosts: 4,
+        rails: 2,
+        hosts_per_group: None,
+        link: LINK,
+        spines: 0,
+        uplink: None,
+        uplinks_per_spine: 1,
+    };
 
     #[test]
     fn a_fat_tree_of_4_port_switches() {
@@ -323,5 +399,75 @@ mod tests {
         let tree = |k| TopologyConfig::FatTree(FatTreeConfig { k, link: LINK, uplink: None });
         assert_eq!(generate(&tree(3)).unwrap_err().key, "topology.k");
         assert!(generate(&tree(4_000_000)).unwrap_err().message.contains("at most 1000000"));
+        let refused = |rail| generate(&TopologyConfig::Rail(rail)).unwrap_err();
+        assert_eq!(refused(RailConfig { rails: 0, ..RAIL }).key, "topology.rails");
+        assert_eq!(refused(RailConfig { rails: u32::MAX, ..RAIL }).key, "topology.rails");
+        let odd = refused(RailConfig { hosts_per_group: Some(3), ..RAIL });
+        assert_eq!(odd.key, "topology.hosts_per_group");
+        assert!(odd.message.contains("a divisor of 4"));
+        let zero = refused(RailConfig { hosts_per_group: Some(0), ..RAIL });
+        assert_eq!(zero.key, "topology.hosts_per_group");
+        let apart = refused(RailConfig { hosts_per_group: Some(2), ..RAIL });
+        assert_eq!(apart.key, "topology.spines");
+        assert!(apart.message.contains("2 groups need spines"));
+        let many = refused(RailConfig { spines: u32::MAX, ..RAIL });
+        assert_eq!(many.key, "topology.spines");
+        let star = StarConfig { hosts: 2, link: LINK, ports_per_host: 0 };
+        let none = generate(&TopologyConfig::Star(star)).unwrap_err();
+        assert_eq!(none.key, "topology.ports_per_host");
+    }
+
+    /// The names of the ports at the other ends of a node's cables.
+    fn peers(topology: &Topology, node: &str) -> Vec<String> {
+        let ports = topology.ports_of(topology.find(node).unwrap());
+        ports.map(|port| topology.port_name(topology.port(port).peer)).collect()
+    }
+
+    #[test]
+    fn hosts_may_have_several_cables_to_their_switch() {
+        let star = StarConfig { hosts: 3, link: LINK, ports_per_host: 2 };
+        let topology = generate(&TopologyConfig::Star(star)).unwrap();
+        assert_eq!(peers(&topology, "host1"), ["sw0:2", "sw0:3"]);
+        let clos = LeafSpineConfig {
+            leaves: 2,
+            spines: 1,
+            hosts_per_leaf: 2,
+            link: LINK,
+            uplink: None,
+            uplinks_per_spine: 2,
+            ports_per_host: 2,
+        };
+        let topology = generate(&TopologyConfig::LeafSpine(clos)).unwrap();
+        // ports 0 to 3 of a leaf are those of its hosts, 4 and 5 go up
+        assert_eq!(peers(&topology, "host3"), ["leaf1:2", "leaf1:3"]);
+        assert_eq!(peers(&topology, "spine0"), ["leaf0:4", "leaf0:5", "leaf1:4", "leaf1:5"]);
+    }
+
+    #[test]
+    fn rails_without_spines_are_islands() {
+        let topology = generate(&TopologyConfig::Rail(RAIL)).unwrap();
+        assert_eq!(topology.switches().count(), 2);
+        assert_eq!(peers(&topology, "host2"), ["leaf0:2", "leaf1:2"]);
+        let all = ["host0/nic1", "host1/nic1", "host2/nic1", "host3/nic1"];
+        assert_eq!(peers(&topology, "leaf1"), all);
+        let routes = Routes::shortest(&topology).unwrap();
+        let node = |name: &str| topology.find(name).unwrap();
+        assert_eq!(routes.next_hops(node("leaf1"), node("host2")), [2]);
+        assert!(!routes.next_hops(node("host0"), node("host3")).is_empty());
+    }
+
+    #[test]
+    fn spines_join_the_rails_of_all_groups() {
+        let rail = RailConfig { hosts_per_group: Some(2), spines: 2, uplinks_per_spine: 2, ..RAIL };
+        let topology = generate(&TopologyConfig::Rail(rail)).unwrap();
+        // 2 groups of 2 rails: host 2 is the first of group 1, whose rails are leaves 2 and 3
+        assert_eq!(peers(&topology, "host2"), ["leaf2:0", "leaf3:0"]);
+        // 8 cables to hosts, 4 leaves x 2 spines x 2 up
+        assert_eq!(topology.ports().len(), 2 * (8 + 16));
+        let up = ["spine0:6", "spine0:7", "spine1:6", "spine1:7"];
+        assert_eq!(peers(&topology, "leaf3")[2..], up);
+        let routes = Routes::shortest(&topology).unwrap();
+        let node = |name: &str| topology.find(name).unwrap();
+        assert_eq!(routes.next_hops(node("leaf0"), node("host3")), [2, 3, 4, 5]);
     }
 }

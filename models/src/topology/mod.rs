@@ -6,8 +6,8 @@ mod generate;
 use sim_core::{Delta, Rate};
 
 pub use config::{
-    DumbbellConfig, FatTreeConfig, GraphConfig, GraphLink, LeafSpineConfig, LinkConfig, RingConfig,
-    StarConfig, StaticRoute, TopologyConfig,
+    DumbbellConfig, FatTreeConfig, GraphConfig, GraphLink, LeafSpineConfig, LinkConfig, RailConfig,
+    RingConfig, StarConfig, StaticRoute, TopologyConfig,
 };
 
 use crate::error::BuildError;
