@@ -66,8 +66,8 @@ fn gbytes(rate: Rate) -> f64 {
     rate.bps() as f64 / 8e9
 }
 
-/// Channels that the search finds on each device: the speed at which all of them together carry
-/// most; of equals the fastest.
+/// Channels that the search finds on each device. A slower speed replaces the one at hand if all
+/// channels together then carry more, and if it is not below 0.49 of it.
 fn search(host: &HostView<'_>, speeds: &[f64]) -> Vec<u32> {
     let fit = |speed: f64| -> Vec<u32> {
         host.rates.iter().map(|rate| (gbytes(*rate) / speed).floor() as u32).collect()
@@ -75,17 +75,20 @@ fn search(host: &HostView<'_>, speeds: &[f64]) -> Vec<u32> {
     let within = |channels: u32, speed: f64| {
         host.gpus == 1 || f64::from(channels) * speed <= gbytes(host.config.nvlink.rate)
     };
-    let mut best: Option<(f64, Vec<u32>)> = None;
+    let mut best: Option<(f64, f64, Vec<u32>)> = None;
     for speed in speeds {
+        if best.as_ref().is_some_and(|(found, ..)| speed / found <= 0.49) {
+            break;
+        }
         let channels = fit(*speed);
         let count: u32 = channels.iter().sum();
         let total = f64::from(count) * speed;
-        let better = best.as_ref().is_none_or(|(most, _)| total > *most + 1e-9);
+        let better = best.as_ref().is_none_or(|(_, most, _)| total > *most + 1e-9);
         if (1..=CHANNELS_MAX / 2).contains(&count) && within(count, *speed) && better {
-            best = Some((total, channels));
+            best = Some((*speed, total, channels));
         }
     }
-    best.map_or_else(|| vec![1; host.rates.len()], |(_, channels)| channels)
+    best.map_or_else(|| vec![1; host.rates.len()], |(.., channels)| channels)
 }
 
 /// MAXCHANNELS.
