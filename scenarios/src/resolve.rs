@@ -44,6 +44,8 @@ pub struct Loaded {
     /// The texts that keys came from.
     pub sources: Sources,
     place: Place,
+    origin: Found,
+    options: LoadOptions,
 }
 
 /// What goes with the file.
@@ -62,18 +64,28 @@ pub struct Complaint(pub String);
 
 /// Loads a scenario: a file, or the name of one in the library.
 pub fn load(name: &str, options: &LoadOptions) -> Result<Loaded, Complaint> {
+    load_found(read(name)?, options)
+}
+
+fn load_found(found: Found, options: &LoadOptions) -> Result<Loaded, Complaint> {
     let mut sources = Sources::default();
-    let result = read(name).and_then(|(text, title, folder, label)| {
-        load_text(&mut sources, &label, &text, title, folder.as_deref(), options)
-            .map_err(|error| Complaint(error.render(&sources)))
-    });
-    let mut loaded = result?;
+    let loaded = load_text(&mut sources, &found, options);
+    let mut loaded = loaded.map_err(|error| Complaint(error.render(&sources)))?;
     loaded.sources = sources;
     Ok(loaded)
 }
 
-/// Text, name, folder and label of a scenario.
-type Found = (String, String, Option<PathBuf>, String);
+/// The text of a scenario and where it is from.
+#[derive(Clone, Debug)]
+struct Found {
+    text: String,
+    /// Name of the file without its ending, or of the library's entry.
+    name: String,
+    /// Where files that it names are.
+    folder: Option<PathBuf>,
+    /// As messages call it.
+    label: String,
+}
 
 fn read(name: &str) -> Result<Found, Complaint> {
     let path = FsPath::new(name);
@@ -81,7 +93,8 @@ fn read(name: &str) -> Result<Found, Complaint> {
     if !path.is_file() && !looks_like_file {
         if let Some(entry) = library::find(Kind::Scenario, name) {
             let label = format!("{name}.toml (built in)");
-            return Ok((entry.text.to_owned(), name.to_owned(), None, label));
+            let (text, name) = (entry.text.to_owned(), name.to_owned());
+            return Ok(Found { text, name, folder: None, label });
         }
         let names = library::names(Kind::Scenario);
         let hint = match near_miss(name, names.iter().copied()) {
@@ -93,7 +106,8 @@ fn read(name: &str) -> Result<Found, Complaint> {
     }
     let text = read_file(path).map_err(|why| Complaint(format!("error: {why}")))?;
     let title = path.file_stem().map_or(name.into(), |stem| stem.to_string_lossy().into_owned());
-    Ok((text, title, path.parent().map(FsPath::to_owned), name.to_owned()))
+    let folder = path.parent().map(FsPath::to_owned);
+    Ok(Found { text, name: title, folder, label: name.to_owned() })
 }
 
 /// Larger files are refused before they are read.
@@ -115,13 +129,11 @@ fn read_file(path: &FsPath) -> Result<String, String> {
 
 fn load_text(
     sources: &mut Sources,
-    label: &str,
-    text: &str,
-    name: String,
-    folder: Option<&FsPath>,
+    found: &Found,
     options: &LoadOptions,
 ) -> Result<Loaded, LoadError> {
-    let mut user = parse(sources, label, text)?;
+    let folder = found.folder.as_deref();
+    let mut user = parse(sources, &found.label, &found.text)?;
     for argument in &options.set {
         let (path, value) = assignment(sources, argument)?;
         user.set(&path, value)?;
@@ -174,10 +186,33 @@ fn load_text(
     crate::expect::check_names(&place.tree, &spec.topology)?;
     let resolved = to_toml(&place.tree);
     let place = Place { presets, ..place };
-    Ok(Loaded { name, scenario, spec, sweep, resolved, files, sources: Sources::default(), place })
+    Ok(Loaded {
+        name: found.name.clone(),
+        scenario,
+        spec,
+        sweep,
+        resolved,
+        files,
+        sources: Sources::default(),
+        place,
+        origin: found.clone(),
+        options: options.clone(),
+    })
 }
 
 impl Loaded {
+    /// The same scenario with further keys set.
+    pub fn with(&self, set: &[String]) -> Result<Loaded, Complaint> {
+        let mut options = self.options.clone();
+        options.set.extend_from_slice(set);
+        load_found(self.origin.clone(), &options)
+    }
+
+    /// What the model needs for one run of the sweep.
+    pub fn spec_of(&self, run: usize) -> Spec {
+        Spec { collectives: self.sweep.collectives(run), ..self.spec.clone() }
+    }
+
     /// The message for an error that the model found while it was built.
     pub fn complaint(&self, error: BuildError) -> Complaint {
         Complaint(self.place.locate(error).render(&self.sources))
@@ -629,7 +664,8 @@ mod tests {
         let mut sources = Sources::default();
         let options = LoadOptions::default();
         let text = format!("{text}\n{STAR}");
-        let loaded = load_text(&mut sources, "test", &text, "test".into(), None, &options);
+        let found = Found { text, name: "test".into(), folder: None, label: "test".into() };
+        let loaded = load_text(&mut sources, &found, &options);
         loaded.map_err(|error| error.render(&sources)).unwrap().scenario
     }
 

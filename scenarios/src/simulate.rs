@@ -1,10 +1,14 @@
 //! Runs a loaded scenario.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use models::fabric::{self, Outcome, Plan, Running};
-use models::report::{self, OutcomeKind, Report};
+use models::collective::Link;
+use models::fabric::{self, Outcome, Plan, QpInfo, Role, Running};
+use models::report::{self, OutcomeKind, Report, Series, Severity};
+use rayon::prelude::*;
 use rustix::time::{ClockId, clock_gettime};
+use sim_core::Fingerprint;
 
 use crate::diagnose;
 use crate::resolve::{Complaint, Loaded};
@@ -40,9 +44,111 @@ pub enum Verdict {
     TimeLimit,
 }
 
-/// Checks and plans `loaded` for `threads` shards.
+/// A scenario that has run, with all sizes of its sweep.
+#[derive(Debug)]
+pub struct Finished {
+    /// What was run; of a sweep, the last size.
+    pub plan: Plan,
+    /// The report: of a sweep, that of the last size, with the collectives and the findings of all.
+    pub report: Report,
+    /// Samples of the last size.
+    pub series: Series,
+}
+
+/// Checks and plans `loaded` for `threads` shards; of a sweep, the first size.
 pub fn plan(loaded: &Loaded, threads: usize) -> Result<Plan, Complaint> {
     fabric::plan(loaded.spec.clone(), threads).map_err(|error| loaded.complaint(error))
+}
+
+/// Checks and plans all sizes of a sweep. One run gets all threads as shards; the runs of a sweep
+/// get one each.
+pub fn plans(loaded: &Loaded, threads: usize) -> Result<Vec<Plan>, Complaint> {
+    let runs = loaded.sweep.runs();
+    let shards = if runs == 1 { threads } else { 1 };
+    let plan = |run| fabric::plan(loaded.spec_of(run), shards);
+    (0..runs).map(|run| plan(run).map_err(|error| loaded.complaint(error))).collect()
+}
+
+/// Runs all `plans` of `loaded`, `threads` at a time; `owner` is asked now and then whether to go on,
+/// and sees the payload that all runs have delivered.
+pub fn run_all(
+    loaded: &Loaded,
+    plans: Vec<Plan>,
+    threads: usize,
+    owner: &(dyn Fn(&Running) -> Verdict + Sync),
+) -> Result<Finished, Complaint> {
+    let begin = Instant::now();
+    let delivered: Vec<AtomicU64> = plans.iter().map(|_| AtomicU64::new(0)).collect();
+    let one = |(index, plan): (usize, Plan)| {
+        let run = run(loaded, plan, |running| {
+            delivered[index].store(running.tally.delivered_bytes, Ordering::Relaxed);
+            let mut all = *running;
+            all.tally.delivered_bytes =
+                delivered.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum();
+            owner(&all)
+        })?;
+        delivered[index].store(run.outcome.fabric.delivered_bytes(), Ordering::Relaxed);
+        let series = report::series(&run.outcome, &run.plan);
+        Ok(Finished { plan: run.plan, report: run.report, series })
+    };
+    let runs = plans.len();
+    let numbered = plans.into_iter().enumerate();
+    let finished: Result<Vec<Finished>, Complaint> = if runs == 1 || threads == 1 {
+        numbered.map(one).collect()
+    } else {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        let pool = pool.map_err(|error| Complaint(format!("error: {error}")))?;
+        // the largest first, so that none is left alone at the end
+        let mut finished: Vec<(usize, Result<Finished, Complaint>)> = pool.install(|| {
+            let last_first: Vec<(usize, Plan)> = numbered.rev().collect();
+            let runs = last_first.into_par_iter().with_max_len(1);
+            runs.map(|(index, plan)| (index, one((index, plan)))).collect()
+        });
+        finished.sort_by_key(|(index, _)| *index);
+        finished.into_iter().map(|(_, run)| run).collect()
+    };
+    Ok(combine(finished?, begin.elapsed().as_secs_f64(), threads))
+}
+
+/// The last run, with what the others have to say.
+fn combine(mut runs: Vec<Finished>, wall_time_s: f64, threads: usize) -> Finished {
+    let Some(mut last) = runs.pop() else { unreachable!("there is a run") };
+    if runs.is_empty() {
+        return last;
+    }
+    let report = &mut last.report;
+    let mut collectives = Vec::new();
+    let mut print = Fingerprint::default();
+    for run in &runs {
+        let other = &run.report;
+        collectives.extend_from_slice(&other.collectives);
+        other.fingerprint.bytes().for_each(|byte| print.add(byte.into()));
+        if report.outcome == OutcomeKind::Completed {
+            report.outcome = other.outcome;
+        }
+        for finding in &other.findings {
+            let known = report.findings.iter().any(|known| known.kind == finding.kind);
+            if !known && finding.severity > Severity::Info {
+                report.findings.push(finding.clone());
+            }
+        }
+        let (sum, part) = (&mut report.performance, &other.performance);
+        sum.cpu_time_s += part.cpu_time_s;
+        sum.events += part.events;
+        sum.packet_hops += part.packet_hops;
+        sum.peak_rss_bytes = sum.peak_rss_bytes.max(part.peak_rss_bytes);
+    }
+    report.fingerprint.bytes().for_each(|byte| print.add(byte.into()));
+    report.fingerprint = print.hex();
+    collectives.append(&mut report.collectives);
+    report.collectives = collectives;
+    let performance = &mut report.performance;
+    performance.wall_time_s = wall_time_s;
+    performance.threads = threads;
+    performance.packet_hops_per_cpu_s =
+        performance.packet_hops as f64 / performance.cpu_time_s.max(1e-9);
+    report.findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    last
 }
 
 /// Runs `plan`; `owner` is asked now and then whether to go on.
@@ -104,14 +210,15 @@ pub fn estimate(plan: &Plan) -> Estimate {
     let wiring = &plan.wiring;
     let hosts = wiring.topology.nodes().len();
     let (mut sending, mut receiving) = (vec![0u32; hosts], vec![0u32; hosts]);
-    for qp in wiring.qps.iter().filter(|qp| qp.bytes.is_none()) {
+    let is_flow = |qp: &QpInfo| matches!(qp.role, Role::Flow { .. });
+    for qp in wiring.qps.iter().filter(|qp| is_flow(qp) && qp.bytes.is_none()) {
         sending[qp.source as usize] += 1;
         receiving[qp.target as usize] += 1;
     }
-    let mut estimate = Estimate { packet_hops: 0.0, payload_bytes: 0.0 };
+    let mut estimate = collectives(plan);
     let stop = plan.spec.stop;
     let end = stop.after.into_iter().chain(stop.limit).min().map(|end| end.as_secs());
-    for (index, qp) in wiring.qps.iter().enumerate() {
+    for (index, qp) in wiring.qps.iter().enumerate().filter(|(_, qp)| is_flow(qp)) {
         let Some(nic) = plan.spec.nics[qp.source as usize].as_ref() else { continue };
         let wire = &wiring.wires[qp.source_port as usize];
         let mtu = f64::from(nic.mtu);
@@ -129,4 +236,33 @@ pub fn estimate(plan: &Plan) -> Estimate {
         estimate.payload_bytes += bytes;
     }
     estimate
+}
+
+/// What the collectives of a run will cost.
+fn collectives(plan: &Plan) -> Estimate {
+    let mut estimate = Estimate { packet_hops: 0.0, payload_bytes: 0.0 };
+    let wiring = &plan.wiring;
+    for (index, qp) in wiring.qps.iter().enumerate() {
+        let Role::Data { job, connection } = qp.role else { continue };
+        let Some(nic) = plan.spec.nics[qp.source as usize].as_ref() else { continue };
+        let job = &wiring.jobs[job as usize];
+        let Link::Remote { qps, .. } = &job.connections[connection as usize].link else { continue };
+        let ranks = job.ranks.len() as u32;
+        let edge = job.bytes as f64 * job.config.op.bus_factor(ranks) / f64::from(job.channels);
+        let bytes = edge * f64::from(job.repeats()[0]) / qps.len() as f64;
+        let packets = bytes / f64::from(nic.mtu);
+        let acks = 1.0 / f64::from(nic.transport.ack_every);
+        estimate.packet_hops += packets * (1.0 + acks) * plan.path(index).len() as f64;
+        estimate.payload_bytes += bytes;
+    }
+    estimate
+}
+
+impl std::iter::Sum for Estimate {
+    fn sum<I: Iterator<Item = Estimate>>(estimates: I) -> Estimate {
+        estimates.fold(Estimate { packet_hops: 0.0, payload_bytes: 0.0 }, |sum, one| Estimate {
+            packet_hops: sum.packet_hops + one.packet_hops,
+            payload_bytes: sum.payload_bytes + one.payload_bytes,
+        })
+    }
 }

@@ -31,7 +31,7 @@ impl Progress {
             eprintln!("about {millions:.0} M packet-hops, {seconds:.0} s");
         }
         let now = Instant::now();
-        let endless = plan.wiring.qps.iter().any(|qp| qp.bytes.is_none());
+        let endless = plan.spec.flows.iter().any(|flow| flow.bytes.is_none());
         let stop = plan.spec.stop;
         let end = if endless { stop.after.or(stop.limit) } else { None };
         Progress {

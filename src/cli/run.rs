@@ -2,13 +2,15 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use models::report::{OutcomeKind, Report, series};
+use models::fabric::Running;
+use models::report::{OutcomeKind, Report};
 use scenarios::resolve::{self, Complaint, Loaded};
-use scenarios::simulate::{self, Run, Verdict};
+use scenarios::simulate::{self, Finished, Verdict};
 use scenarios::{expect, output, seeds, text};
 
 use super::progress::Progress;
@@ -85,16 +87,22 @@ impl RunArgs {
         if let Some(target) = &target {
             output::check_target(target)?;
         }
-        let plan = simulate::plan(&loaded, usize::from(self.threads))?;
-        let estimate = simulate::estimate(&plan);
+        let threads = usize::from(self.threads);
+        let plans = simulate::plans(&loaded, threads)?;
+        let estimate = plans.iter().map(simulate::estimate).sum();
         let quiet = self.quiet || self.json;
-        let mut progress = Progress::new(&plan, &estimate, quiet);
+        let progress = Mutex::new(Progress::new(&plans[0], &estimate, quiet));
         let begin = Instant::now();
-        let run = simulate::run(&loaded, plan, |running| {
-            progress.show(running);
+        let owner = |running: &Running| {
+            if let Ok(mut progress) = progress.lock() {
+                progress.show(running);
+            }
             self.verdict(begin)
-        });
-        progress.finish();
+        };
+        let run = simulate::run_all(&loaded, plans, threads, &owner);
+        if let Ok(mut progress) = progress.lock() {
+            progress.finish();
+        }
         let run = run?;
         if let Some(target) = &target {
             self.write(target, &loaded, &run)?;
@@ -131,15 +139,15 @@ impl RunArgs {
         self.out.clone().or_else(default)
     }
 
-    fn write(&self, target: &Path, loaded: &Loaded, run: &Run) -> Result<(), Complaint> {
-        let series = series(&run.outcome, &run.plan);
+    fn write(&self, target: &Path, loaded: &Loaded, run: &Finished) -> Result<(), Complaint> {
+        let series = &run.series;
         let mut extra = Vec::new();
         if self.plot {
-            let svg = viz::run_svg(&run.report, &series);
+            let svg = viz::run_svg(&run.report, series);
             let svg = svg.map_err(|error| Complaint(format!("error: {error}")))?;
             extra.push(("plot.svg".to_owned(), svg));
         }
-        output::write_run(target, loaded, &run.report, &series, &extra)
+        output::write_run(target, loaded, &run.report, series, &extra)
     }
 
     fn run_seeds(&self, count: u64) -> CommandResult {

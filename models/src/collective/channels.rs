@@ -231,6 +231,9 @@ mod tests {
     fn host(architecture: Architecture, gpus: u32, ports: u32, mode: NicMode) -> HostConfig {
         let mut config = HostConfig { architecture, gpus, ..HostConfig::default() };
         (config.nic.ports, config.nic.mode) = (ports, mode);
+        if architecture == Architecture::Hopper {
+            config.nvlink.rate = Rate::from_gbps(3600);
+        }
         config
     }
 

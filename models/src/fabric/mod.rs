@@ -156,6 +156,11 @@ impl<P: Probe> Fabric<P> {
         self.tally.packet_hops
     }
 
+    /// Payload delivered so far.
+    pub fn delivered_bytes(&self) -> u64 {
+        self.tally.delivered_bytes
+    }
+
     /// The frame at the head of a port's pipe has arrived.
     #[inline]
     fn deliver(&mut self, port: u32, agenda: &mut Queue) {

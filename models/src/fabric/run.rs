@@ -4,7 +4,8 @@ use sim_core::{Engine, Stop, Time};
 
 use super::build::Plan;
 use super::conduct::{StopReason, Timeline};
-use super::{Fabric, Tally};
+use super::{Fabric, Role, Tally};
+use crate::collective::Link;
 use crate::error::BuildError;
 use crate::packet::Kind;
 use crate::probe::Probe;
@@ -65,6 +66,11 @@ where
 }
 
 impl<P: Probe> Outcome<P> {
+    /// Payload that a QP has delivered.
+    pub fn delivered_bytes(&self, qp: usize) -> u64 {
+        self.fabric.receivers[qp].delivered_bytes
+    }
+
     /// Number of samples taken.
     pub fn samples(&self) -> usize {
         self.fabric.samples.len()
@@ -119,6 +125,57 @@ impl<P: Probe> Outcome<P> {
             if receiver.delivered_bytes > bytes || (complete && receiver.delivered_bytes != bytes) {
                 let delivered = receiver.delivered_bytes;
                 violations.push(format!("a flow of {bytes} B delivered {delivered} B"));
+            }
+        }
+        for job in 0..self.fabric.wiring.jobs.len() as u32 {
+            violations.extend(self.collective_violations(job));
+        }
+        violations
+    }
+
+    /// True if all ranks of a collective have finished.
+    pub fn finished(&self, job: u32) -> bool {
+        let ranks = &self.fabric.wiring.jobs[job as usize].ranks;
+        let mut hosts: Vec<usize> = ranks.iter().map(|rank| rank.host.index()).collect();
+        hosts.dedup();
+        let executors = &self.fabric.executors;
+        hosts.iter().all(|host| executors[*host].as_ref().is_some_and(|e| e.finished(job)))
+    }
+
+    /// A collective that has ended has carried what its programs send over each connection.
+    fn collective_violations(&self, number: u32) -> Vec<String> {
+        if !self.finished(number) {
+            return Vec::new();
+        }
+        let wiring = &self.fabric.wiring;
+        let job = &wiring.jobs[number as usize];
+        let mut delivered = vec![0; job.connections.len()];
+        for (qp, info) in wiring.qps.iter().enumerate() {
+            if let Role::Data { job, connection } = info.role
+                && job == number
+            {
+                delivered[connection as usize] += self.delivered_bytes(qp);
+            }
+        }
+        let mut violations = Vec::new();
+        // connections stand in the order of the ring, channel by channel
+        let ranks = job.ranks.len();
+        for (index, connection) in job.connections.iter().enumerate() {
+            if matches!(connection.link, Link::Local) {
+                continue;
+            }
+            let program = job.program(connection.channel, (index % ranks) as u32);
+            let sent: u64 = (0..program.len())
+                .map(|step| program.step(step))
+                .filter(|primitive| primitive.send)
+                .map(|primitive| primitive.bytes)
+                .sum();
+            let expected = sent * u64::from(job.repeats()[0]);
+            if delivered[index] != expected {
+                violations.push(format!(
+                    "channel {} from rank {} to rank {} carried {} B of {expected} B",
+                    connection.channel, connection.from, connection.to, delivered[index]
+                ));
             }
         }
         violations

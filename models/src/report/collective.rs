@@ -20,15 +20,6 @@ fn hosts(plan: &Plan, job: u32) -> Vec<NodeId> {
     hosts
 }
 
-/// True if all ranks have finished.
-pub(super) fn finished<P: Probe>(outcome: &Outcome<P>, plan: &Plan, job: u32) -> bool {
-    let executors = &outcome.fabric.executors;
-    let done = |host: &NodeId| {
-        executors[host.index()].as_ref().is_some_and(|executor| executor.finished(job))
-    };
-    hosts(plan, job).iter().all(done)
-}
-
 fn report<P: Probe>(outcome: &Outcome<P>, plan: &Plan, number: u32) -> CollectiveReport {
     let job = &plan.wiring.jobs[number as usize];
     let fabric = &outcome.fabric;
@@ -38,7 +29,7 @@ fn report<P: Probe>(outcome: &Outcome<P>, plan: &Plan, number: u32) -> Collectiv
         let all = plan.wiring.qps.iter().enumerate();
         all.filter(|(_, qp)| matches!(qp.role, Role::Data { job, .. } if job == number))
     };
-    let done = finished(outcome, plan, number);
+    let done = outcome.finished(number);
     let failed = qps().any(|(qp, _)| fabric.senders[qp].state == crate::nic::SenderState::Failed);
     let [repeats, timed] = job.repeats();
     let end = |repeat: u32| {

@@ -56,12 +56,16 @@ struct Context<'a, P: Probe> {
     plan: &'a Plan,
     /// The measured window, cut to the run.
     window: [Time; 2],
+    /// By collective: all its ranks have finished.
+    finished: Vec<bool>,
 }
 
 impl<'a, P: Probe> Context<'a, P> {
     fn new(outcome: &'a Outcome<P>, plan: &'a Plan) -> Self {
         let window = plan.wiring.measure.map(|edge| edge.min(outcome.end));
-        Context { outcome, fabric: &outcome.fabric, plan, window }
+        let jobs = 0..plan.wiring.jobs.len() as u32;
+        let finished = jobs.map(|job| outcome.finished(job)).collect();
+        Context { outcome, fabric: &outcome.fabric, plan, window, finished }
     }
 
     fn outcome_kind(&self, flows: &[FlowReport], collectives: &[CollectiveReport]) -> OutcomeKind {
@@ -92,7 +96,7 @@ impl<'a, P: Probe> Context<'a, P> {
             Role::Data { job, .. } => Some(job),
             Role::Flow { .. } | Role::Cts { .. } => None,
         };
-        let done = job.is_some_and(|job| collective::finished(self.outcome, self.plan, job));
+        let done = job.is_some_and(|job| self.finished[job as usize]);
         let status = match (sender.state, sender.finished_at, info.bytes) {
             (SenderState::Failed, ..) => FlowStatus::QpError,
             _ if done => FlowStatus::Completed,

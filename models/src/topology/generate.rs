@@ -452,8 +452,9 @@ mod tests {
         assert_eq!(peers(&topology, "leaf1"), all);
         let routes = Routes::shortest(&topology).unwrap();
         let node = |name: &str| topology.find(name).unwrap();
-        assert_eq!(routes.next_hops(node("leaf1"), node("host2")), [2]);
-        assert!(!routes.next_hops(node("host0"), node("host3")).is_empty());
+        let first = |name: &str| topology.addresses_of(node(name)).start;
+        assert_eq!(routes.next_hops(node("leaf1"), node("host2"), first("host2")), [2]);
+        assert!(!routes.next_hops(node("host0"), node("host3"), first("host3")).is_empty());
     }
 
     #[test]
@@ -468,6 +469,7 @@ mod tests {
         assert_eq!(peers(&topology, "leaf3")[2..], up);
         let routes = Routes::shortest(&topology).unwrap();
         let node = |name: &str| topology.find(name).unwrap();
-        assert_eq!(routes.next_hops(node("leaf0"), node("host3")), [2, 3, 4, 5]);
+        let first = |name: &str| topology.addresses_of(node(name)).start;
+        assert_eq!(routes.next_hops(node("leaf0"), node("host3"), first("host3")), [2, 3, 4, 5]);
     }
 }
