@@ -43,12 +43,18 @@ impl Size {
     }
 }
 
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Size::Bytes(bytes) => bytes.fmt(f),
+            Size::Cells(cells) => write!(f, "{cells} cells"),
+        }
+    }
+}
+
 impl Serialize for Size {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Size::Bytes(bytes) => bytes.serialize(serializer),
-            Size::Cells(cells) => serializer.serialize_str(&format!("{cells} cells")),
-        }
+        serializer.collect_str(self)
     }
 }
 

@@ -25,6 +25,18 @@ pub enum TrafficConfig {
     Collective(CollectiveConfig),
 }
 
+impl TrafficConfig {
+    /// Its name; empty if it has none.
+    pub fn name(&self) -> &str {
+        match self {
+            TrafficConfig::Incast(section) => &section.name,
+            TrafficConfig::Permutation(section) => &section.name,
+            TrafficConfig::Flows(section) => &section.name,
+            TrafficConfig::Collective(section) => &section.name,
+        }
+    }
+}
+
 /// `"1MB"`, or `"unlimited"` for as long as the run lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowSize {

@@ -155,8 +155,12 @@ fn load_text(
     let presets = library.preset_sources();
     let flows = traffic::flows(&scenario.traffic, &topology, scenario.seed);
     let flows = flows.map_err(|error| locate(in_file(error, &scenario.traffic)))?;
+    let sweep = Sweep::new(&scenario.traffic).map_err(locate)?;
     let unlimited = flows.iter().find(|flow| flow.bytes.is_none());
-    if let (Some(flow), None) = (unlimited, scenario.stop.after.or(scenario.stop.limit)) {
+    let ends_with_others = scenario.stop.after_last_flow.is_some()
+        && (sweep.has_collectives() || flows.iter().any(|flow| flow.bytes.is_some()));
+    let stop = scenario.stop.after.or(scenario.stop.limit);
+    if let (Some(flow), None, false) = (unlimited, stop, ends_with_others) {
         let key = format!("traffic[{}].bytes", flow.section);
         let message = "an unlimited flow never ends: `stop.after` is expected, as in \
                        stop.after = \"20ms\"";
@@ -166,7 +170,6 @@ fn load_text(
         TopologyConfig::Graph(graph) => graph.routes.clone(),
         _ => Vec::new(),
     };
-    let sweep = Sweep::new(&scenario.traffic).map_err(locate)?;
     let spec = Spec {
         topology,
         routes,
@@ -178,6 +181,7 @@ fn load_text(
         nccl: scenario.nccl.clone(),
         flows,
         collectives: sweep.collectives(0),
+        sections: section_names(&scenario.traffic),
         stop: scenario.stop,
         measure: scenario.measure,
         sample: scenario.sample.clone(),
@@ -390,6 +394,19 @@ fn drop_rivals(lower: &mut Node, upper: &Node) {
             drop_rivals(below, &entry.node);
         }
     }
+}
+
+/// What each section is called in a path: `.storage`, or `[1]` if its name is missing or shared.
+fn section_names(sections: &[TrafficConfig]) -> Vec<String> {
+    let names: Vec<&str> = sections.iter().map(TrafficConfig::name).collect();
+    let plain = |name: &str| {
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
+    };
+    let called = |(index, name): (usize, &&str)| {
+        let unique = names.iter().filter(|other| *other == name).count() == 1;
+        if unique && plain(name) { format!(".{name}") } else { format!("[{index}]") }
+    };
+    names.iter().enumerate().map(called).collect()
 }
 
 /// Refuses variables of NCCL's that were removed or change nothing here, and says so.

@@ -78,6 +78,7 @@ pub fn run_all(
     owner: &(dyn Fn(&Running) -> Verdict + Sync),
 ) -> Result<Finished, Complaint> {
     let begin = Instant::now();
+    let hops: Vec<f64> = plans.iter().map(|plan| estimate(plan).packet_hops).collect();
     let delivered: Vec<AtomicU64> = plans.iter().map(|_| AtomicU64::new(0)).collect();
     let one = |(index, plan): (usize, Plan)| {
         let run = run(loaded, plan, |running| {
@@ -107,7 +108,15 @@ pub fn run_all(
         finished.sort_by_key(|(index, _)| *index);
         finished.into_iter().map(|(_, run)| run).collect()
     };
-    Ok(combine(finished?, begin.elapsed().as_secs_f64(), threads))
+    let mut finished = combine(finished?, begin.elapsed().as_secs_f64(), threads);
+    let trying = |running: &Running| {
+        // all of the run itself is done
+        let mut running = *running;
+        running.tally.delivered_bytes = u64::MAX;
+        owner(&running)
+    };
+    diagnose::try_remedies(loaded, &mut finished, &hops, &trying)?;
+    Ok(finished)
 }
 
 /// The last run, with what the others have to say.

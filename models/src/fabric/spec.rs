@@ -37,6 +37,8 @@ pub struct Spec {
     pub flows: Vec<Flow>,
     /// All collectives.
     pub collectives: Vec<Collective>,
+    /// What the traffic sections are called in paths of keys: their names, or `[2]`.
+    pub sections: Vec<String>,
     /// When the run ends.
     pub stop: StopConfig,
     /// Over which time means are taken.

@@ -49,6 +49,7 @@ pub(crate) fn spec(
         nics,
         flows,
         collectives: vec![],
+        sections: vec![],
         stop: StopConfig::default(),
         measure: MeasureConfig::default(),
         sample: SampleConfig::default(),

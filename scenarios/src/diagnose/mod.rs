@@ -1,8 +1,11 @@
 //! What a run shows to be wrong, in plain words, each with its evidence and the setting to change.
 
+mod collective;
+mod trial;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use models::fabric::{Outcome, Plan};
+use models::fabric::{Outcome, Plan, Role};
 use models::ids::NodeId;
 use models::report::{Finding, FlowReport, FlowStatus, OutcomeKind, PortReport, Report, Severity};
 use models::switch::Headroom;
@@ -12,8 +15,11 @@ use sim_core::{Bytes, Delta};
 use crate::check::dcqcn_is_on;
 use crate::stats;
 
+pub use collective::ceiling;
+pub use trial::try_remedies;
+
 /// The kinds of findings.
-pub const KINDS: [&str; 13] = [
+pub const KINDS: [&str; 22] = [
     "deadlock",
     "lossless_drops",
     "qp_error",
@@ -27,6 +33,15 @@ pub const KINDS: [&str; 13] = [
     "ecmp_imbalance",
     "receiver_link_full",
     "truncated_samples",
+    "nic_limited",
+    "lossy_class",
+    "gdr_off",
+    "pcie_limited",
+    "few_channels",
+    "nvlink_limited",
+    "bond_imbalance",
+    "paused_by_others",
+    "dcqcn_throttling",
 ];
 
 /// All findings, the worst first.
@@ -43,6 +58,7 @@ pub fn findings(report: &Report, plan: &Plan, outcome: &Outcome) -> Vec<Finding>
     findings.extend(ecmp_imbalance(report, plan));
     findings.extend(incast(report, plan));
     findings.extend(truncated_samples(plan, outcome));
+    findings.extend(collective::findings(report, plan, outcome));
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     findings
 }
@@ -57,7 +73,15 @@ fn finding(
     debug_assert!(KINDS.contains(&kind));
     let evidence: BTreeMap<String, Value> =
         evidence.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-    Finding { kind: kind.to_owned(), severity, text, evidence, remedy }
+    Finding {
+        kind: kind.to_owned(),
+        severity,
+        text,
+        evidence,
+        remedy,
+        set: Vec::new(),
+        promised_busbw_gbytes_per_s: None,
+    }
 }
 
 fn deadlock(report: &Report) -> Option<Finding> {
@@ -309,7 +333,7 @@ fn ecmp_imbalance(report: &Report, plan: &Plan) -> Option<Finding> {
         return None;
     }
     let on_it = &flows[hottest];
-    let names: Vec<String> = on_it.iter().take(4).map(usize::to_string).collect();
+    let names: Vec<String> = on_it.iter().take(4).map(|qp| flow_name(plan, *qp)).collect();
     let more = if on_it.len() > 4 { ", ..." } else { "" };
     let text = format!(
         "ECMP is uneven: {} carries {ratio:.1} times the mean of its {links} equal links ({} of {} \
@@ -328,6 +352,15 @@ fn ecmp_imbalance(report: &Report, plan: &Plan) -> Option<Finding> {
     let remedy = "give the hash more flows: more QPs per connection with different source ports";
     let remedy = Some(remedy.to_owned());
     Some(finding("ecmp_imbalance", Severity::Warning, text, evidence, remedy))
+}
+
+/// `flow 3`, or for a QP of a collective `channel 0 host1 -> host2`.
+fn flow_name(plan: &Plan, qp: usize) -> String {
+    let info = &plan.wiring.qps[qp];
+    let Role::Data { job, connection } = info.role else { return format!("flow {qp}") };
+    let joined = &plan.wiring.jobs[job as usize].connections[connection as usize];
+    let name = |node: u32| &plan.wiring.topology.node(NodeId(node)).name;
+    format!("channel {} {} -> {}", joined.channel, name(info.source), name(info.target))
 }
 
 /// Sets of ports among which a switch chooses by hash.
@@ -351,7 +384,7 @@ fn uplink_groups(plan: &Plan, switch: NodeId) -> Vec<Vec<usize>> {
 /// The flows whose data passes each port.
 fn flows_by_port(plan: &Plan) -> Vec<Vec<usize>> {
     let mut flows = vec![Vec::new(); plan.wiring.wires.len()];
-    for qp in 0..plan.wiring.qps.len() {
+    for qp in 0..plan.wiring.data_qps as usize {
         for port in plan.path(qp) {
             flows[port as usize].push(qp);
         }

@@ -1,0 +1,456 @@
+//! What holds a collective back.
+
+use std::collections::BTreeSet;
+
+use models::collective::Link;
+use models::fabric::{Outcome, Plan, Role};
+use models::host::{NicMode, nics};
+use models::ids::NodeId;
+use models::report::{CollectiveReport, Finding, PortReport, Report, Severity};
+use serde_json::json;
+use sim_core::{Bytes, Delta, Rate};
+
+use super::{finding, flows_by_port};
+use crate::check::dcqcn_is_on;
+
+/// All findings about collectives.
+pub(super) fn findings(report: &Report, plan: &Plan, outcome: &Outcome) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (number, collective) in (0..).zip(&report.collectives) {
+        if collective.nodes < 2 {
+            continue;
+        }
+        let Some(job) = Job::new(report, plan, number, collective) else { continue };
+        findings.extend(job.lossy_class());
+        findings.extend(job.gdr_off());
+        findings.extend(job.pcie_limited());
+        findings.extend(job.few_channels());
+        findings.extend(job.nvlink_limited());
+        findings.extend(job.bond_imbalance());
+        findings.extend(job.paused_by_others(outcome));
+        findings.extend(job.dcqcn_throttling());
+        findings.extend(job.nic_limited());
+    }
+    findings
+}
+
+/// Payload in GB/s that the NICs of the narrowest host of a collective can send: its ceiling.
+pub fn ceiling(plan: &Plan, job: u32) -> Option<f64> {
+    let wiring = &plan.wiring;
+    let mut hosts: Vec<(u32, BTreeSet<u32>)> = Vec::new();
+    for qp in &wiring.qps {
+        if !matches!(qp.role, Role::Data { job: of, .. } if of == job) {
+            continue;
+        }
+        let ports = wiring.topology.addresses()[qp.source_address as usize].ports.iter();
+        match hosts.iter_mut().find(|(host, _)| *host == qp.source) {
+            Some((_, all)) => all.extend(ports.map(|port| port.0)),
+            None => hosts.push((qp.source, ports.map(|port| port.0).collect())),
+        }
+    }
+    let payload = |(host, ports): &(u32, BTreeSet<u32>)| {
+        let mtu = plan.spec.nics[*host as usize].as_ref().map_or(4096, |nic| nic.mtu);
+        let frames = &wiring.frames;
+        let share = f64::from(mtu) / frames.wire_len(frames.data(mtu, false)) as f64;
+        let rate: u64 =
+            ports.iter().map(|port| wiring.wires[*port as usize].clock.rate().bps()).sum();
+        rate as f64 / 8e9 * share
+    };
+    hosts.iter().map(payload).min_by(f64::total_cmp)
+}
+
+struct Job<'a> {
+    report: &'a Report,
+    plan: &'a Plan,
+    number: u32,
+    collective: &'a CollectiveReport,
+    ceiling: f64,
+    /// Its QPs.
+    qps: Vec<usize>,
+}
+
+impl<'a> Job<'a> {
+    fn new(
+        report: &'a Report,
+        plan: &'a Plan,
+        number: u32,
+        collective: &'a CollectiveReport,
+    ) -> Option<Self> {
+        let ceiling = ceiling(plan, number)?;
+        let qps = plan.wiring.qps.iter().enumerate();
+        let own = qps.filter(|(_, qp)| matches!(qp.role, Role::Data { job, .. } if job == number));
+        let qps = own.map(|(qp, _)| qp).collect();
+        Some(Job { report, plan, number, collective, ceiling, qps })
+    }
+
+    fn name(&self) -> String {
+        match self.collective.name.as_str() {
+            "" => self.collective.op.clone(),
+            name => name.to_owned(),
+        }
+    }
+
+    /// busbw over the ceiling; 0 if it did not end.
+    fn share(&self) -> f64 {
+        self.collective.busbw_gbytes_per_s.unwrap_or(0.0) / self.ceiling
+    }
+
+    fn node(&self, node: u32) -> &'a str {
+        &self.plan.wiring.topology.node(NodeId(node)).name
+    }
+
+    fn port(&self, port: u32) -> &'a PortReport {
+        &self.report.ports[port as usize]
+    }
+
+    /// Time that the collective took.
+    fn span(&self) -> f64 {
+        let collective = self.collective;
+        let time = collective.time_s.map(|time| time * f64::from(collective.iterations));
+        time.unwrap_or(self.report.simulated_time_s).max(1e-12)
+    }
+
+    /// The NICs' ports that send its data.
+    fn source_ports(&self) -> BTreeSet<u32> {
+        self.qps.iter().map(|qp| self.plan.wiring.qps[*qp].source_port).collect()
+    }
+
+    fn nic_limited(&self) -> Option<Finding> {
+        let busbw = self.collective.busbw_gbytes_per_s?;
+        if self.share() < 0.93 {
+            return None;
+        }
+        let ports = self.source_ports();
+        let of_host = |host: u32| {
+            ports.iter().filter(move |p| self.plan.wiring.wires[**p as usize].node == host).count()
+        };
+        let host = self.plan.wiring.qps[self.qps[0]].source;
+        let rate = self.plan.wiring.wires[*ports.first()? as usize].clock.rate();
+        let text = format!(
+            "{}: the NICs are the limit: {} x {rate} a server carry {:.1} GB/s of payload, and a \
+             ring's busbw cannot be more; {busbw:.1} is {:.0} % of it",
+            self.name(),
+            of_host(host),
+            self.ceiling,
+            self.share() * 100.0
+        );
+        let evidence =
+            [("ceiling_gbytes_per_s", json!(self.ceiling)), ("busbw_gbytes_per_s", json!(busbw))];
+        Some(finding("nic_limited", Severity::Info, text, evidence, None))
+    }
+
+    /// The traffic class is not one that PFC protects.
+    fn lossy_class(&self) -> Option<Finding> {
+        let qp = self.plan.wiring.qps.get(*self.qps.first()?)?;
+        let nic = self.plan.spec.nics[qp.source as usize].as_ref()?;
+        let priority = nic.qos.priority(qp.dscp);
+        if nic.pfc.priorities.contains(&priority) {
+            return None;
+        }
+        let lossless =
+            nic.qos.dscp_to_priority.iter().find(|(_, p)| nic.pfc.priorities.contains(p));
+        let dropped: u64 = self.report.totals.drops.values().sum();
+        let how = match self.plan.spec.nccl.ib_tc {
+            Some(tc) => format!("IB_TC = {tc}"),
+            None => "IB_TC is not set".to_owned(),
+        };
+        let text = format!(
+            "{}: {how}, so its data has DSCP {} and priority {priority}, which PFC does not protect \
+             ({dropped} frames dropped, {} packets sent again)",
+            self.name(),
+            qp.dscp,
+            self.report.totals.retransmitted_packets
+        );
+        let evidence = [("dscp", json!(qp.dscp)), ("priority", json!(priority))];
+        let remedy = lossless.map(|(dscp, _)| format!("IB_TC = {} is DSCP {dscp}", dscp << 2));
+        let mut found = finding("lossy_class", Severity::Warning, text, evidence, remedy);
+        found.set =
+            lossless.map(|(dscp, _)| format!("nccl.IB_TC={}", dscp << 2)).into_iter().collect();
+        Some(found)
+    }
+
+    /// Slices go through host memory.
+    fn gdr_off(&self) -> Option<Finding> {
+        let job = &self.plan.wiring.jobs[self.number as usize];
+        let off = job.connections.iter().filter_map(|connection| match &connection.link {
+            Link::Remote { gdr, .. } if *gdr != [true; 2] => Some((connection, *gdr)),
+            _ => None,
+        });
+        let off: Vec<_> = off.collect();
+        let (first, gdr) = off.first()?;
+        let rank = job.ranks[if gdr[0] { first.to } else { first.from } as usize];
+        let config = self.plan.spec.hosts[rank.host.index()].as_deref()?;
+        let level = self.plan.spec.nccl.net_gdr_level.0;
+        let (why, set, remedy) = if config.gdr {
+            let why = format!(
+                "the GPU and the NIC are farther apart than NET_GDR_LEVEL = {} allows",
+                level.name()
+            );
+            let remedy = "use the NIC next to the GPU; or set NET_GDR_LEVEL = SYS";
+            (why, "nccl.NET_GDR_LEVEL=SYS", remedy)
+        } else {
+            let remedy = "load nvidia-peermem (or use dma-buf): host.gdr = true";
+            ("GPUDirect RDMA is off".to_owned(), "host.gdr=true", remedy)
+        };
+        let text = format!(
+            "{}: {} of its {} connections between servers go through host memory at {} a GPU ({} is \
+             one end): {why}",
+            self.name(),
+            off.len(),
+            job.connections.iter().filter(|c| matches!(c.link, Link::Remote { .. })).count(),
+            config.host_memory.rate,
+            self.plan.wiring.topology.node(rank.host).name
+        );
+        let evidence = [("connections", json!(off.len()))];
+        let mut found =
+            finding("gdr_off", Severity::Warning, text, evidence, Some(remedy.to_owned()));
+        found.set = vec![set.to_owned()];
+        Some(found)
+    }
+
+    /// PCIe is slower than the ports of a NIC.
+    fn pcie_limited(&self) -> Option<Finding> {
+        let ports = self.source_ports();
+        let dma = self.plan.wiring.dmas.iter().find(|dma| ports.contains(&dma.ports[0]))?;
+        let rates =
+            dma.ports.iter().map(|port| self.plan.wiring.wires[*port as usize].clock.rate());
+        let line: u64 = rates.map(Rate::bps).sum();
+        let pauses: u64 = self
+            .report
+            .ports
+            .iter()
+            .filter(|port| port.port.contains("/nic"))
+            .map(|p| p.tx_pause_frames)
+            .sum();
+        let node = self.plan.wiring.wires[dma.ports[0] as usize].node;
+        let text = format!(
+            "{}: PCIe of the NICs ({}, {} for one) carries {}, their ports {}: at most {:.1} GB/s; \
+             receiving NICs sent {pauses} XOFF frames",
+            self.name(),
+            self.plan.wiring.dmas.len(),
+            self.node(node),
+            dma.rate,
+            Rate::from_bps(line),
+            dma.rate.bps() as f64 / 8e9
+        );
+        let evidence = [
+            ("pcie_bps", json!(dma.rate.bps())),
+            ("ports_bps", json!(line)),
+            ("tx_pause_frames", json!(pauses)),
+        ];
+        let remedy =
+            "look at the width and speed of the slot (lspci -vv: LnkSta), or use fewer ports";
+        let mut found =
+            finding("pcie_limited", Severity::Warning, text, evidence, Some(remedy.to_owned()));
+        found.set = vec![format!("host.nic.pcie.rate=\"{}\"", Rate::from_bps(line + line / 50))];
+        Some(found)
+    }
+
+    /// The thread blocks of all channels together are slower than the NICs.
+    fn few_channels(&self) -> Option<Finding> {
+        let channels = self.collective.channels;
+        let host = self.plan.wiring.qps[self.qps[0]].source;
+        let config = self.plan.spec.hosts[host as usize].as_deref()?;
+        let one = config.channel_rate.bps() as f64 / 8e9;
+        let all = one * f64::from(channels);
+        if all > 0.98 * self.ceiling {
+            return None;
+        }
+        let needed = (self.ceiling / one * 1.05).ceil().min(64.0) as u32;
+        let text = format!(
+            "{}: {channels} channel{} reduce at most {all:.1} GB/s together, and the NICs carry \
+             {:.1}",
+            self.name(),
+            if channels == 1 { "" } else { "s" },
+            self.ceiling
+        );
+        let evidence = [("channels", json!(channels)), ("channel_gbytes_per_s", json!(one))];
+        let remedy = Some(format!("MIN_NCHANNELS = {needed}"));
+        let mut found = finding("few_channels", Severity::Warning, text, evidence, remedy);
+        found.set = vec![format!("nccl.MIN_NCHANNELS={needed}")];
+        if self.plan.spec.nccl.max_nchannels.is_some_and(|max| max < needed) {
+            found.set.push(format!("nccl.MAX_NCHANNELS={needed}"));
+        }
+        Some(found)
+    }
+
+    fn nvlink_limited(&self) -> Option<Finding> {
+        let host = self.plan.wiring.qps[self.qps[0]].source;
+        let config = self.plan.spec.hosts[host as usize].as_deref()?;
+        let rate = config.nvlink.rate.bps() as f64 / 8e9;
+        if rate > 0.98 * self.ceiling || self.collective.ranks == self.collective.nodes {
+            return None;
+        }
+        let text = format!(
+            "{}: the links between the GPUs of a server carry {rate:.1} GB/s, its NICs {:.1}",
+            self.name(),
+            self.ceiling
+        );
+        let evidence = [("nvlink_gbytes_per_s", json!(rate))];
+        Some(finding("nvlink_limited", Severity::Warning, text, evidence, None))
+    }
+
+    /// The QPs of a bond use its ports unevenly.
+    fn bond_imbalance(&self) -> Option<Finding> {
+        let wiring = &self.plan.wiring;
+        let mut worst: Option<(f64, u32, usize)> = None;
+        for address in wiring.topology.addresses().iter().filter(|a| a.ports.len() > 1) {
+            let sent: Vec<u64> =
+                address.ports.iter().map(|port| self.port(port.0).tx_bytes).collect();
+            let (most, all) = (*sent.iter().max()?, sent.iter().sum::<u64>());
+            let own = |port: &models::ids::PortId| self.source_ports().contains(&port.0);
+            if all == 0 || !address.ports.iter().any(own) {
+                continue;
+            }
+            let ratio = most as f64 * sent.len() as f64 / all as f64;
+            if worst.is_none_or(|(found, ..)| ratio > found) {
+                worst = Some((ratio, address.host.0, sent.len()));
+            }
+        }
+        let (ratio, host, ports) = worst?;
+        if ratio < 1.3 {
+            return None;
+        }
+        let config = self.plan.spec.hosts[host as usize].as_deref();
+        let count = wiring.topology.ports_of(NodeId(host)).count() as u32;
+        let plans = config.and_then(|config| nics(config, count).ok())?;
+        let bond = plans.iter().find(|nic| nic.mode == NicMode::Bond)?;
+        let text = format!(
+            "{}: the {ports} ports of {} on {} are used unevenly: one sends {ratio:.1} times the mean; \
+             a QP of a bond uses one port only",
+            self.name(),
+            bond.names[0],
+            self.node(host)
+        );
+        let evidence = [("max_over_mean", json!(ratio)), ("host", json!(self.node(host)))];
+        let remedy = "let QPs take the ports in turn: lag_port_select_mode = queue_affinity; or merge \
+                      the ports (mode = merged)";
+        let mut found =
+            finding("bond_imbalance", Severity::Warning, text, evidence, Some(remedy.to_owned()));
+        found.set = vec!["host.nic.lag_port_select_mode=queue_affinity".to_owned()];
+        Some(found)
+    }
+
+    /// Its ports, or links on its way, are paused because of a queue that other traffic fills.
+    fn paused_by_others(&self, outcome: &Outcome) -> Option<Finding> {
+        let flows = flows_by_port(self.plan);
+        let own: BTreeSet<usize> = self.qps.iter().copied().collect();
+        let on_way: BTreeSet<u32> = self.qps.iter().flat_map(|qp| self.plan.path(*qp)).collect();
+        let victim = on_way
+            .iter()
+            .map(|port| self.port(*port))
+            .max_by(|a, b| a.paused_s.total_cmp(&b.paused_s))?;
+        let share = victim.paused_s / self.report.simulated_time_s.max(1e-12);
+        if share < 0.02 {
+            return None;
+        }
+        // the congested queue: the deepest one of a port that is itself not paused
+        let roots = (0..).zip(&self.report.ports).filter(|(port, p)| {
+            let foreign = flows[*port].iter().any(|flow| !own.contains(flow));
+            p.paused_s < 0.02 * self.report.simulated_time_s && foreign && !p.port.contains("/nic")
+        });
+        let (root, cause) = roots.max_by_key(|(_, port)| port.max_queue_bytes)?;
+        let foreign = flows[root].iter().filter(|flow| !own.contains(flow)).count();
+        let shared = flows[root].len() - foreign;
+        if foreign == 0 || shared > foreign {
+            return None;
+        }
+        let section = flows[root].iter().find(|f| !own.contains(f)).and_then(|f| self.section(*f));
+        let name = section.as_ref().map_or("other traffic".to_owned(), |(name, _)| name.clone());
+        let text = format!(
+            "{}: {} is paused {:.0} % of the time because of {}, whose queue {name} fills ({} flows, \
+             {} deep): the pauses spread to links that the collective uses",
+            self.name(),
+            victim.port,
+            share * 100.0,
+            cause.port,
+            foreign,
+            Bytes::new(cause.max_queue_bytes)
+        );
+        let evidence = [
+            ("victim", json!(victim.port)),
+            ("paused_share", json!(share)),
+            ("root", json!(cause.port)),
+            ("foreign_flows", json!(foreign)),
+            ("max_queue_bytes", json!(cause.max_queue_bytes)),
+            ("samples", json!(outcome.samples())),
+        ];
+        let remedy = section.as_ref().map(|(name, _)| {
+            format!("give {name} a class of its own (another DSCP), so that only it is paused")
+        });
+        let mut found = finding("paused_by_others", Severity::Warning, text, evidence, remedy);
+        found.evidence.remove("samples");
+        found.set = section.into_iter().map(|(_, set)| set).collect();
+        Some(found)
+    }
+
+    /// Name of the traffic section of a flow, and the assignment that moves it to another class.
+    fn section(&self, flow: usize) -> Option<(String, String)> {
+        let Role::Flow { number } = self.plan.wiring.qps[flow].role else { return None };
+        let section = self.plan.spec.flows.get(number as usize)?.section;
+        let nic = self.plan.spec.nics.iter().flatten().next()?;
+        let taken = |dscp: &u8| nic.qos.dscp_to_priority.contains_key(dscp);
+        let free = [0u8, 10, 18].into_iter().find(|dscp| !taken(dscp))?;
+        let called = &self.plan.spec.sections[section as usize];
+        let name = called.trim_start_matches('.').to_owned();
+        Some((name, format!("traffic{called}.dscp={free}")))
+    }
+
+    /// CNPs slow the senders down although no link on the way is full.
+    fn dcqcn_throttling(&self) -> Option<Finding> {
+        let totals = &self.report.totals;
+        if self.share() > 0.9 || totals.cnp_handled == 0 || !dcqcn_is_on(self.plan) {
+            return None;
+        }
+        let gap = f64::from(self.plan.wiring.frames.gap);
+        let busy = |port: u32| {
+            let port = self.port(port);
+            let wire = port.tx_bytes as f64 + port.tx_packets as f64 * gap;
+            wire * 8.0 / port.rate_bps as f64 / self.span()
+        };
+        let on_way: BTreeSet<u32> = self.qps.iter().flat_map(|qp| self.plan.path(*qp)).collect();
+        let marking = on_way.iter().copied().filter(|port| self.port(*port).ecn_marked_packets > 0);
+        let hottest = marking.max_by(|a, b| busy(*a).total_cmp(&busy(*b)))?;
+        let paused = on_way.iter().map(|port| self.port(*port).paused_s).fold(0.0, f64::max);
+        if busy(hottest) > 0.9 || paused > 0.02 * self.span() {
+            return None;
+        }
+        let port = self.port(hottest);
+        let ecn = self.plan.spec.switch_ports[hottest as usize].as_ref()?.ecn.iter().next();
+        let (queue, wred) = ecn?;
+        let text = format!(
+            "{}: ECN slows the senders down although no link is full: {} marks {} packets and is busy \
+             only {:.0} % of the time ({} notifications); kmin = {}, kmax = {} are too low for bursts \
+             of a slice",
+            self.name(),
+            port.port,
+            port.ecn_marked_packets,
+            busy(hottest) * 100.0,
+            totals.cnp_handled,
+            wred.kmin,
+            wred.kmax
+        );
+        let evidence = [
+            ("port", json!(port.port)),
+            ("utilisation", json!(busy(hottest))),
+            ("ecn_marked_packets", json!(port.ecn_marked_packets)),
+            ("cnp_handled", json!(totals.cnp_handled)),
+        ];
+        let rate = self.plan.wiring.wires[hottest as usize].clock.rate().bps();
+        let kmin = Bytes::new(rate / 1_000_000);
+        let kmax = Bytes::new(rate / 250_000);
+        let remedy = format!(
+            "raise them to what is usual at this rate: kmin = {kmin}, kmax = {kmax} ({} and {} of \
+             queue)",
+            Delta::from_us(8),
+            Delta::from_us(32)
+        );
+        let mut found =
+            finding("dcqcn_throttling", Severity::Warning, text, evidence, Some(remedy));
+        found.set = vec![
+            format!("switch.ecn.{queue}.kmin=\"{kmin}\""),
+            format!("switch.ecn.{queue}.kmax=\"{kmax}\""),
+        ];
+        Some(found)
+    }
+}
