@@ -3,16 +3,23 @@
 //! [`run_svg`] draws queues, pauses and throughput over time into one self-contained SVG;
 //! [`write_run_svg`] writes it to a file.
 
+mod busbw;
+mod curve;
 mod decimate;
 mod error;
 mod font;
+mod legend;
+mod link;
+mod links;
+mod marker;
 mod panel;
 mod run;
 mod scale;
+mod style;
 
 use std::path::Path;
 
-use models::report::{Report, Series};
+use models::report::{CollectiveReport, Report, Series};
 
 pub use error::PlotError;
 
@@ -36,4 +43,22 @@ pub fn write_run_svg(path: &Path, report: &Report, series: &Series) -> Result<()
             failed(source)
         },
     )
+}
+
+/// One SVG of 1200 x 620: busbw in GB/s over message size, one line for each name of a
+/// collective, and algbw if there is but one. Runs that did not finish are hollow marks at 0.
+/// The ceiling is a dashed line: the payload that the NICs carry, in the terms of busbw.
+pub fn busbw_svg(
+    title: &str,
+    collectives: &[CollectiveReport],
+    ceiling_gbytes_per_s: Option<f64>,
+) -> Result<String, PlotError> {
+    busbw::draw(title, collectives, ceiling_gbytes_per_s)
+}
+
+/// One SVG, 1200 wide: the utilisation of each directed link as a bar, the 40 busiest first, the
+/// others counted. The colour is the share of time that its sender was paused; beside it stand
+/// ECN marks of the sender, and drops of its frames as they arrived at the peer.
+pub fn links_svg(title: &str, report: &Report) -> Result<String, PlotError> {
+    links::draw(title, report)
 }

@@ -2,42 +2,23 @@
 
 use std::ops::Range;
 
-use plotters::coord::Shift;
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::decimate::decimate;
 use crate::error::PlotError;
-use crate::font::FAMILY;
+use crate::legend::{self, Entry};
 use crate::scale::{Unit, tick};
+use crate::style::{self, AXIS, Area, GRID, INK, PALETTE, text};
 
-/// Okabe and Ito's colours, told apart by colour-blind readers too. Their yellow is too pale for
-/// a white ground: indigo and grey stand in.
-const PALETTE: [RGBColor; 8] = [
-    RGBColor(0x00, 0x72, 0xB2),
-    RGBColor(0xE6, 0x9F, 0x00),
-    RGBColor(0x00, 0x9E, 0x73),
-    RGBColor(0xD5, 0x5E, 0x00),
-    RGBColor(0xCC, 0x79, 0xA7),
-    RGBColor(0x56, 0xB4, 0xE9),
-    RGBColor(0x33, 0x22, 0x88),
-    RGBColor(0x80, 0x80, 0x80),
-];
 /// Lines of sums.
 const SUM: RGBColor = RGBColor(0x11, 0x11, 0x11);
-/// Text.
-pub(crate) const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
-/// Text of less weight.
-pub(crate) const FADED: RGBColor = RGBColor(0x66, 0x66, 0x66);
-const AXIS: RGBColor = RGBColor(0x99, 0x99, 0x99);
-const GRID: RGBColor = RGBColor(0xE6, 0xE6, 0xE6);
 
 /// More points than this are thinned out: a few per pixel are enough.
 const POINTS: usize = 1500;
 /// Space left of everything.
-const MARGIN: u32 = 16;
+pub(crate) const MARGIN: u32 = 16;
 /// Space for that, and the numbers and the title of the value axis.
-const LEFT: u32 = 88;
+pub(crate) const LEFT: u32 = 88;
 /// Space for the legend.
 const RIGHT: u32 = 250;
 /// Space for the heading.
@@ -46,15 +27,6 @@ const TOP: u32 = 30;
 pub(crate) const BOTTOM: u32 = 48;
 /// Space below the lower panels' frames.
 const GAP: u32 = 10;
-/// Distance between the lines of a legend.
-const LEADING: i32 = 21;
-
-/// A text style of the plot.
-pub(crate) fn text(size: f64, color: RGBColor, style: FontStyle) -> TextStyle<'static> {
-    let mut text = TextStyle::from(FontDesc::new(FAMILY, size, style));
-    text.color = color.to_backend_color();
-    text
-}
 
 /// What is drawn in a panel.
 pub(crate) struct Panel {
@@ -100,8 +72,6 @@ impl Line {
         }
     }
 }
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 impl Panel {
     /// Draws the panel; the lowest one has the numbers of the time axis.
@@ -156,27 +126,16 @@ impl Panel {
     }
 
     fn draw_legend(&self, area: &Area<'_>) -> Result<(), PlotError> {
-        let (width, _) = area.dim_in_pixel();
-        let left = (width - RIGHT) as i32 + 16;
-        let (swatch, indent) = (22, 30);
-        let room = RIGHT as i32 - 16 - indent - 8;
-        let middle = Pos::new(HPos::Left, VPos::Center);
-        let label_style = text(15.0, INK, FontStyle::Normal).pos(middle);
-        let detail_style = text(14.0, FADED, FontStyle::Normal).pos(middle);
-        let mut y = TOP as i32 + 10;
-        for (index, line) in self.lines.iter().enumerate() {
-            let ends = [(left, y), (left + swatch, y)];
-            area.draw(&PathElement::new(ends, line.style(index).stroke_width(4)))?;
-            let label = fit(&line.label, &label_style, room);
-            area.draw_text(&label, &label_style, (left + indent, y))?;
-            if !line.detail.is_empty() {
-                y += LEADING - 3;
-                let detail = fit(&line.detail, &detail_style, room);
-                area.draw_text(&detail, &detail_style, (left + indent, y))?;
-            }
-            y += LEADING;
-        }
-        Ok(())
+        let (width, height) = area.dim_in_pixel();
+        let entry = |(index, line): (usize, &Line)| Entry {
+            line: Some(line.style(index).stroke_width(4)),
+            marker: None,
+            label: line.label.clone(),
+            detail: line.detail.clone(),
+        };
+        let entries: Vec<Entry> = self.lines.iter().enumerate().map(entry).collect();
+        let extent = [TOP as i32 + 10, height as i32];
+        legend::draw(area, &entries, (width - RIGHT) as i32 + 16, extent)
     }
 
     fn draw_note(&self, area: &Area<'_>, lowest: bool) -> Result<(), PlotError> {
@@ -184,10 +143,7 @@ impl Panel {
         let (width, height) = area.dim_in_pixel();
         let below = if lowest { BOTTOM } else { GAP };
         let centre = ((LEFT + width - RIGHT) / 2, (TOP + height - below) / 2);
-        let style = text(16.0, FADED, FontStyle::Normal);
-        let style = style.pos(Pos::new(HPos::Center, VPos::Center));
-        area.draw_text(note, &style, (centre.0 as i32, centre.1 as i32))?;
-        Ok(())
+        style::draw_note(area, note, (centre.0 as i32, centre.1 as i32))
     }
 }
 
@@ -203,15 +159,4 @@ impl Line {
             .collect();
         decimate(&points, POINTS)
     }
-}
-
-/// As much of `label` as fits in `room` pixels.
-pub(crate) fn fit(label: &str, style: &TextStyle<'_>, room: i32) -> String {
-    let width = |text: &str| style.font.layout_box(text).map_or(0, |(from, to)| to.0 - from.0);
-    if width(label) <= room {
-        return label.to_owned();
-    }
-    let ends = label.char_indices().map(|(end, _)| end).rev();
-    let mut shorter = ends.map(|end| format!("{}…", label[..end].trim_end()));
-    shorter.find(|text| width(text) <= room).unwrap_or_default()
 }

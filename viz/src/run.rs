@@ -8,12 +8,11 @@ use plotters::prelude::*;
 use crate::decimate::mean_steps;
 use crate::error::PlotError;
 use crate::font;
-use crate::panel::{BOTTOM, FADED, INK, Line, Panel, TimeAxis, fit, text};
+use crate::panel::{BOTTOM, Line, Panel, TimeAxis};
 use crate::scale::{self, GIGABITS, PERCENT, size_unit, time_range, time_unit, value_range};
+use crate::style::{HEADER, WIDTH, draw_header};
 
-const SIZE: (u32, u32) = (1200, 900);
-/// Space for title and subtitle.
-const HEADER: u32 = 72;
+const SIZE: (u32, u32) = (WIDTH, 900);
 /// Lines of ports in a panel.
 const PORTS: usize = 4;
 /// Lines of flows in a panel.
@@ -36,7 +35,7 @@ pub(crate) fn draw(report: &Report, series: &Series) -> Result<String, PlotError
     {
         let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
         root.fill(&WHITE)?;
-        draw_header(&root, report, time_s.len())?;
+        draw_header(&root, &report.scenario, &subtitle(report, time_s.len()))?;
         let range = time_range(time_s);
         let unit = time_unit(range.end - range.start);
         let time = TimeAxis { range: range.start / unit.size..range.end / unit.size, unit };
@@ -64,28 +63,19 @@ fn until_end(time_s: &[f64], end_s: f64) -> &[f64] {
     &time_s[..after.map_or(time_s.len(), |index| index + 1)]
 }
 
-fn draw_header(
-    root: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
-    report: &Report,
-    samples: usize,
-) -> Result<(), PlotError> {
-    let title = text(26.0, INK, FontStyle::Bold);
-    // control characters have no place in XML
-    let name = report.scenario.replace(char::is_control, " ");
-    root.draw_text(&fit(&name, &title, SIZE.0 as i32 - 48), &title, (24, 18))?;
-    let subtitle = format!(
+fn subtitle(report: &Report, samples: usize) -> String {
+    format!(
         "{} · {} simulated · seed {} · {} sample{}",
         outcome(report.outcome),
         scale::time(report.simulated_time_s),
         report.seed,
         samples,
         if samples == 1 { "" } else { "s" },
-    );
-    root.draw_text(&subtitle, &text(17.0, FADED, FontStyle::Normal), (24, 46))?;
-    Ok(())
+    )
 }
 
-fn outcome(kind: OutcomeKind) -> &'static str {
+/// How the run ended, in words.
+pub(crate) fn outcome(kind: OutcomeKind) -> &'static str {
     match kind {
         OutcomeKind::Completed => "completed",
         OutcomeKind::Deadlock => "deadlock",

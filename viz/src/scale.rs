@@ -95,6 +95,52 @@ pub(crate) fn size(bytes: f64) -> String {
     format!("{} {}", short(bytes / unit.size), unit.name)
 }
 
+/// A size in words, in binary units: `128 MiB`.
+pub(crate) fn binary_size(bytes: f64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let (mut value, mut unit) = (bytes, 0);
+    while value >= 1024.0 && unit + 1 < units.len() {
+        (value, unit) = (value / 1024.0, unit + 1);
+    }
+    format!("{} {}", short(value), units[unit])
+}
+
+/// A rate in words: `400 Gb/s`.
+pub(crate) fn rate(bps: f64) -> String {
+    let (size, name) = match bps {
+        bps if bps >= 1e9 => (GIGABITS.size, GIGABITS.name),
+        _ => (1e6, "Mb/s"),
+    };
+    format!("{} {name}", short(bps / size))
+}
+
+/// A share in words, with a digit after the point: `97.9 %`.
+pub(crate) fn percent(share: f64) -> String {
+    match share / PERCENT.size {
+        value if value.is_nan() || value <= 0.0 => "0 %".to_owned(),
+        value if value < 0.05 => "< 0.1 %".to_owned(),
+        value => format!("{value:.1} %"),
+    }
+}
+
+/// 1234567 as `1 234 567`.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number of things: `1 host`, `1 234 hosts`.
+pub(crate) fn counted(count: u64, thing: &str) -> String {
+    format!("{} {thing}{}", grouped(count), if count == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,6 +163,25 @@ mod tests {
         assert_eq!(size(78.0), "78 B");
         assert_eq!(size(312_345.0), "312 KB");
         assert_eq!(size(4_194_304.0), "4.19 MB");
+    }
+
+    #[test]
+    fn more_words() {
+        assert_eq!(binary_size(0.0), "0 B");
+        assert_eq!(binary_size(1023.0), "1023 B");
+        assert_eq!(binary_size(1536.0), "1.5 KiB");
+        assert_eq!(binary_size(134_217_728.0), "128 MiB");
+        assert_eq!(binary_size(1e8), "95.4 MiB");
+        assert_eq!(rate(400e9), "400 Gb/s");
+        assert_eq!(rate(2.5e6), "2.5 Mb/s");
+        assert_eq!(percent(0.979), "97.9 %");
+        assert_eq!(percent(1.0), "100.0 %");
+        assert_eq!(percent(0.0004), "< 0.1 %");
+        assert_eq!([0.0, -1.0, f64::NAN].map(percent), ["0 %"; 3]);
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(1_234_567), "1 234 567");
+        assert_eq!(counted(1, "host"), "1 host");
+        assert_eq!(counted(2_000, "link"), "2 000 links");
     }
 
     #[test]

@@ -1,17 +1,17 @@
 //! Plots of made-up runs.
 
+mod common;
+
+use common::assert_sound;
 use models::report::{FlowSeries, PortSeries, Report, Series};
 use serde_json::{Value, json};
 use viz::{PlotError, run_svg, write_run_svg};
 
 fn port(name: &str, peer: &str, paused_s: f64, max_queue_bytes: u64) -> Value {
-    json!({
-        "node": name.split([':', '/']).next(), "port": name, "peer": peer,
-        "rate_bps": 100_000_000_000_u64, "tx_bytes": 0, "rx_bytes": 0, "tx_packets": 0,
-        "ecn_marked_packets": 0, "rx_pause_frames": 0, "tx_pause_frames": 0, "pause_episodes": 0,
-        "paused_s": paused_s, "max_queue_bytes": max_queue_bytes, "mean_queue_bytes": 0.0,
-        "drops": {}, "priorities": []
-    })
+    let mut port = common::port(name, peer);
+    port["paused_s"] = json!(paused_s);
+    port["max_queue_bytes"] = json!(max_queue_bytes);
+    port
 }
 
 fn flow(id: usize) -> Value {
@@ -24,22 +24,7 @@ fn flow(id: usize) -> Value {
 }
 
 fn report(ports: Vec<Value>, flows: usize, paused_s: f64) -> Report {
-    let totals = json!({
-        "data_packets": 0, "ecn_marked_packets": 0, "pfc_xoff_frames": 0, "pfc_xon_frames": 0,
-        "pause_episodes": 0, "paused_s": paused_s, "cnp_sent": 0, "cnp_handled": 0, "nak_sent": 0,
-        "retransmitted_packets": 0, "timeouts": 0, "drops": {}, "lossless_drops": 0
-    });
-    let report = json!({
-        "schema": 1, "rocesim": "0.1.0", "scenario": "12-to-1 <incast> & pauses", "seed": 7,
-        "outcome": "completed", "simulated_time_s": 0.0012345, "fingerprint": "",
-        "performance": {
-            "wall_time_s": 0.0, "cpu_time_s": 0.0, "events": 0, "packet_hops": 0,
-            "packet_hops_per_cpu_s": 0.0, "peak_rss_bytes": 0, "threads": 1
-        },
-        "packet_hops": 0, "flows": (0..flows).map(flow).collect::<Vec<_>>(), "ports": ports,
-        "nics": [], "totals": totals, "open_pauses": [], "deadlocks": [], "findings": []
-    });
-    serde_json::from_value(report).expect("a report")
+    common::report(ports, (0..flows).map(flow).collect(), paused_s)
 }
 
 /// An incast of `flows` flows over `samples` samples.
@@ -84,23 +69,6 @@ fn incast(flows: usize, samples: usize) -> (Report, Series) {
         None => port(&series.port, "a-host-with-a-very-long-name/nic0", 0.0, 910_000),
     };
     (report(series.ports.iter().map(named).collect(), flows, 1.2e-3), series)
-}
-
-/// Every tag is closed in its order, and no coordinate is NaN or infinite.
-fn assert_sound(svg: &str) {
-    assert!(!svg.contains("NaN") && !svg.contains("inf,") && !svg.contains("=\"inf"), "{svg}");
-    let mut open: Vec<&str> = Vec::new();
-    for tag in svg.split('<').skip(1) {
-        let (tag, text) = tag.split_once('>').expect("a tag ends");
-        assert!(!text.contains('>'), "not escaped: {text}");
-        let name = tag.split([' ', '/']).find(|part| !part.is_empty()).expect("a tag has a name");
-        match (tag.starts_with('/'), tag.ends_with('/')) {
-            (true, _) => assert_eq!(open.pop(), Some(name)),
-            (false, false) => open.push(name),
-            (false, true) => {}
-        }
-    }
-    assert!(open.is_empty(), "{open:?} not closed");
 }
 
 #[test]

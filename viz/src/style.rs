@@ -1,0 +1,120 @@
+//! Colours, text and the heading, the same in all plots.
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use crate::error::PlotError;
+use crate::font::FAMILY;
+
+/// What is drawn on.
+pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+/// Okabe and Ito's colours, told apart by colour-blind readers too. Their yellow is too pale for
+/// a white ground: indigo and grey stand in.
+pub(crate) const PALETTE: [RGBColor; 8] = [
+    RGBColor(0x00, 0x72, 0xB2),
+    RGBColor(0xE6, 0x9F, 0x00),
+    RGBColor(0x00, 0x9E, 0x73),
+    RGBColor(0xD5, 0x5E, 0x00),
+    RGBColor(0xCC, 0x79, 0xA7),
+    RGBColor(0x56, 0xB4, 0xE9),
+    RGBColor(0x33, 0x22, 0x88),
+    RGBColor(0x80, 0x80, 0x80),
+];
+/// Text.
+pub(crate) const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
+/// Text of less weight.
+pub(crate) const FADED: RGBColor = RGBColor(0x66, 0x66, 0x66);
+/// Axes.
+pub(crate) const AXIS: RGBColor = RGBColor(0x99, 0x99, 0x99);
+/// Lines of the grid.
+pub(crate) const GRID: RGBColor = RGBColor(0xE6, 0xE6, 0xE6);
+
+/// Width of a plot.
+pub(crate) const WIDTH: u32 = 1200;
+/// Space for title and subtitle.
+pub(crate) const HEADER: u32 = 72;
+
+/// Title and subtitle, above everything.
+pub(crate) fn draw_header(root: &Area<'_>, title: &str, subtitle: &str) -> Result<(), PlotError> {
+    let room = WIDTH as i32 - 48;
+    let style = text(26.0, INK, FontStyle::Bold);
+    root.draw_text(&fit(&printable(title), &style, room), &style, (24, 18))?;
+    let style = text(17.0, FADED, FontStyle::Normal);
+    root.draw_text(&fit(&printable(subtitle), &style, room), &style, (24, 46))?;
+    Ok(())
+}
+
+/// In the middle of `centre`, instead of a plot.
+pub(crate) fn draw_note(area: &Area<'_>, note: &str, centre: (i32, i32)) -> Result<(), PlotError> {
+    let style = text(16.0, FADED, FontStyle::Normal);
+    area.draw_text(note, &style.pos(Pos::new(HPos::Center, VPos::Center)), centre)?;
+    Ok(())
+}
+
+/// A text style of the plot.
+pub(crate) fn text(size: f64, color: RGBColor, style: FontStyle) -> TextStyle<'static> {
+    let mut text = TextStyle::from(FontDesc::new(FAMILY, size, style));
+    text.color = color.to_backend_color();
+    text
+}
+
+/// The text without control characters: they have no place in XML.
+pub(crate) fn printable(text: &str) -> String {
+    text.replace(char::is_control, " ")
+}
+
+/// Pixels that the text takes.
+pub(crate) fn width(text: &str, style: &TextStyle<'_>) -> i32 {
+    style.font.layout_box(text).map_or(0, |(from, to)| to.0 - from.0)
+}
+
+/// As much of the beginning of `label` as fits in `room` pixels.
+pub(crate) fn fit(label: &str, style: &TextStyle<'_>, room: i32) -> String {
+    if width(label, style) <= room {
+        return label.to_owned();
+    }
+    let ends = label.char_indices().map(|(end, _)| end).rev();
+    let mut shorter = ends.map(|end| format!("{}…", label[..end].trim_end()));
+    shorter.find(|text| width(text, style) <= room).unwrap_or_default()
+}
+
+/// As much of both ends of `label` as fits in `room` pixels: names often differ in their last
+/// characters only.
+pub(crate) fn fit_ends(label: &str, style: &TextStyle<'_>, room: i32) -> String {
+    if width(label, style) <= room {
+        return label.to_owned();
+    }
+    let characters: Vec<char> = label.chars().collect();
+    let shorter = |kept: usize| {
+        let (head, tail) = (kept / 2, kept - kept / 2);
+        let ends = [&characters[..head], &characters[characters.len() - tail..]];
+        ends.map(|end| end.iter().collect::<String>()).join("…")
+    };
+    let mut shorter = (0..characters.len()).rev().map(shorter);
+    shorter.find(|text| width(text, style) <= room).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_lose_their_end_or_their_middle() {
+        crate::font::register();
+        let style = text(14.0, INK, FontStyle::Normal);
+        let name = "a-leaf-switch-with-a-long-name:17";
+        for fits in [fit, fit_ends] {
+            assert_eq!(fits(name, &style, 10_000), name);
+            assert_eq!(fits(name, &style, 0), "");
+            for room in [20, 50, 100, 200] {
+                let text = fits(name, &style, room);
+                assert!(width(&text, &style) <= room && text.contains('…'), "{text}");
+            }
+        }
+        assert!(fit(name, &style, 150).starts_with("a-leaf"));
+        let ends = fit_ends(name, &style, 150);
+        assert!(ends.starts_with("a-leaf") && ends.ends_with("me:17"), "{ends}");
+    }
+}
