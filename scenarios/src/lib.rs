@@ -9,6 +9,7 @@
 //! - [`expect`]: what must hold after a run (the section `[expect]`)
 //! - [`text`], [`output`]: what a person reads; the run directory
 //! - [`seeds`]: the same scenario over several seeds
+//! - [`nccl_tests`]: the table of nccl-tests
 //! - [`import`]: other tools' files
 
 pub mod check;
@@ -17,6 +18,7 @@ pub mod expect;
 pub mod import;
 pub mod library;
 pub mod load;
+pub mod nccl_tests;
 pub mod output;
 pub mod resolve;
 pub mod schema;

@@ -4,6 +4,8 @@ mod check;
 mod compare;
 mod import;
 mod list;
+#[cfg(test)] // until it is a command
+mod nccl_test;
 mod progress;
 mod run;
 mod schema;

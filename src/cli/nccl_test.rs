@@ -1,0 +1,321 @@
+//! `rocesim nccl-test`: nccl-tests' flags on a scenario's cluster.
+
+use clap::Args;
+use scenarios::load::suggestion;
+use scenarios::nccl_tests::{Header, Step, TYPES, data_type, parse_size};
+use scenarios::resolve::Complaint;
+
+use super::ScenarioArgs;
+
+/// Sizes of one table at most.
+const SIZES_MAX: usize = 1000;
+
+/// The flags have nccl-tests' own names, and its sizes: K, M and G are powers of 1024.
+#[derive(Args)]
+pub(super) struct TestArgs {
+    /// The operation: all_reduce
+    #[arg(value_name = "OP", value_parser = operation)]
+    pub(super) operation: &'static str,
+    #[command(flatten)]
+    pub(super) scenario: ScenarioArgs,
+    /// First size
+    #[arg(short = 'b', long = "minbytes", value_name = "SIZE", default_value = "32M",
+          value_parser = parse_size, allow_negative_numbers = true)]
+    min_bytes: u64,
+    /// Last size
+    #[arg(short = 'e', long = "maxbytes", value_name = "SIZE", default_value = "32M",
+          value_parser = parse_size, allow_negative_numbers = true)]
+    max_bytes: u64,
+    /// From one size to the next: plus this
+    #[arg(short = 'i', long = "stepbytes", value_name = "SIZE", default_value = "1M",
+          value_parser = parse_size, conflicts_with = "step_factor", allow_negative_numbers = true)]
+    step_bytes: u64,
+    /// From one size to the next: times this, instead of -i
+    #[arg(short = 'f', long = "stepfactor", value_name = "FACTOR",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    step_factor: Option<u64>,
+    /// Iterations that are timed, one after the other
+    #[arg(short = 'n', long = "iters", value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    iterations: u32,
+    /// Iterations before them
+    #[arg(short = 'w', long = "warmup_iters", value_name = "N", default_value_t = 0)]
+    warmup: u32,
+    /// GPUs of each server that take part [default: all]
+    #[arg(short = 'g', long = "ngpus", value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    gpus: Option<u32>,
+    /// Type of the elements
+    #[arg(short = 'd', long = "datatype", value_name = "TYPE", default_value = "float",
+          value_parser = element)]
+    element: (&'static str, u64),
+    /// Reduction; the traffic does not depend on it
+    #[arg(short = 'o', long = "op", value_name = "OP", default_value = "sum",
+          value_parser = reduction)]
+    pub(super) reduction: &'static str,
+    /// 0 shows N/A for the number of wrong elements: a simulation computes none
+    #[arg(short = 'c', long = "check", value_name = "N", default_value_t = 1)]
+    check: u32,
+    /// Write the report as JSON to this file
+    #[arg(short = 'J', long = "output_file", value_name = "FILE")]
+    pub(super) output_file: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    meaningless: Meaningless,
+}
+
+/// Flags of nccl-tests that a simulation has no use for. All take a number there.
+macro_rules! meaningless {
+    ($($short:literal $name:ident),+ $(,)?) => {
+        #[derive(Args)]
+        #[command(next_help_heading = "Flags of nccl-tests without a meaning here")]
+        struct Meaningless {$(
+            #[arg(short = $short, long = stringify!($name), value_name = "N", hide = true,
+                  allow_negative_numbers = true)]
+            $name: Option<i64>,
+        )+}
+
+        impl Meaningless {
+            /// Letter and name of those that were given.
+            fn given(&self) -> Vec<(char, &'static str)> {
+                let all = [$(($short, stringify!($name), self.$name)),+];
+                all.into_iter().filter_map(|(short, name, value)| value.map(|_| (short, name))).collect()
+            }
+        }
+    };
+}
+
+meaningless! {
+    't' nthreads, 'm' agg_iters, 'N' run_cycles, 'p' parallel_init, 'r' root, 'z' blocking,
+    'y' stream_null, 'T' timeout, 'G' cudagraph, 'C' report_cputime, 'S' report_timestamps,
+    'a' average, 'R' local_register, 'x' cta_policy, 'D' device_implementation,
+    'V' device_cta_count, 'M' memory, 'u' unalign, 'I' per_iter_timing, 'K' per_iter_skip,
+}
+
+/// What nccl-tests can measure beside all_reduce.
+const NOT_SIMULATED: [&str; 10] = [
+    "all_gather",
+    "alltoall",
+    "alltoallv",
+    "broadcast",
+    "gather",
+    "hypercube",
+    "reduce",
+    "reduce_scatter",
+    "scatter",
+    "sendrecv",
+];
+
+fn operation(text: &str) -> Result<&'static str, String> {
+    let name = text.strip_suffix("_perf").unwrap_or(text);
+    if NOT_SIMULATED.contains(&name) {
+        return Err(format!("{name} is not simulated; these are: all_reduce"));
+    }
+    match name {
+        "all_reduce" => Ok("all_reduce"),
+        name => Err(format!("there is no such operation{}", suggestion(name, &["all_reduce"]))),
+    }
+}
+
+fn element(text: &str) -> Result<(&'static str, u64), String> {
+    let names = TYPES.map(|(name, _)| name);
+    data_type(text).ok_or_else(|| format!("there is no such type{}", suggestion(text, &names)))
+}
+
+fn reduction(text: &str) -> Result<&'static str, String> {
+    let known = ["sum", "prod", "max", "min", "avg"];
+    let found = known.into_iter().find(|name| *name == text);
+    found.ok_or_else(|| format!("there is no such reduction{}", suggestion(text, &known)))
+}
+
+impl TestArgs {
+    /// What is wrong with the flags together.
+    pub(super) fn check(&self) -> Result<(), Complaint> {
+        let complain = |message: String| Err(Complaint(format!("error: {message}")));
+        let (name, bytes) = self.element;
+        let Header { min_bytes, max_bytes, step, .. } = self.header();
+        if min_bytes > max_bytes {
+            return complain(format!(
+                "-b (minbytes) {min_bytes} is more than -e (maxbytes) {max_bytes}"
+            ));
+        }
+        if min_bytes < bytes {
+            return complain(format!(
+                "-b (minbytes) {min_bytes} is less than one {name}: at least {bytes} is expected"
+            ));
+        }
+        if step == Step::Bytes(0) {
+            return complain("-i (stepbytes) 0 leads nowhere: at least 1 is expected".to_owned());
+        }
+        if self.header().sizes().nth(SIZES_MAX).is_some() {
+            return complain(format!(
+                "more than {SIZES_MAX} sizes from {min_bytes} to {max_bytes}: a larger -i \
+                 (stepbytes), or -f (stepfactor), is expected"
+            ));
+        }
+        Ok(())
+    }
+
+    /// A line for each flag that has no meaning in a simulation.
+    pub(super) fn ignored(&self) -> Vec<String> {
+        let given = self.meaningless.given().into_iter();
+        let line =
+            |(short, name)| format!("-{short} ({name}) has no meaning in a simulation: ignored");
+        given.map(line).collect()
+    }
+
+    /// What the flags set in the scenario's section of collective traffic, such as
+    /// `traffic.allreduce`, in the form of `--set`.
+    pub(super) fn assignments(&self, section: &str) -> Vec<String> {
+        let Header { min_bytes, max_bytes, step, .. } = self.header();
+        let (from, to) = (size(min_bytes), size(max_bytes));
+        let bytes = match step {
+            _ if self.header().sizes().nth(1).is_none() => format!("\"{from}\""),
+            Step::Factor(factor) => {
+                format!("{{ from = \"{from}\", to = \"{to}\", factor = {factor} }}")
+            }
+            Step::Bytes(step) => {
+                format!("{{ from = \"{from}\", to = \"{to}\", step = \"{}\" }}", size(step))
+            }
+        };
+        let mut set = vec![
+            format!("{section}.bytes={bytes}"),
+            format!("{section}.iterations={}", self.iterations),
+            format!("{section}.warmup={}", self.warmup),
+            format!("{section}.dtype=\"{}\"", self.element.0),
+        ];
+        set.extend(self.gpus.map(|gpus| format!("{section}.gpus={gpus}")));
+        set
+    }
+
+    /// What stands above the table.
+    pub(super) fn header(&self) -> Header {
+        let step = match self.step_factor {
+            Some(factor) if factor > 1 => Step::Factor(factor),
+            _ => Step::Bytes(self.step_bytes),
+        };
+        Header {
+            min_bytes: self.min_bytes,
+            max_bytes: self.max_bytes,
+            step,
+            warmup: self.warmup,
+            iters: self.iterations,
+            n_gpus: 1,
+            check: self.check > 0,
+        }
+    }
+
+    /// Name and bytes of the type of the elements.
+    pub(super) fn element(&self) -> (&'static str, u64) {
+        self.element
+    }
+}
+
+/// Exact, in the largest binary unit.
+fn size(bytes: u64) -> String {
+    let units = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    match units.into_iter().find(|(_, unit)| bytes >= *unit && bytes.is_multiple_of(*unit)) {
+        Some((name, unit)) => format!("{}{name}", bytes / unit),
+        None => format!("{bytes}B"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use scenarios::load::{Sources, assignment};
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        test: TestArgs,
+    }
+
+    fn parse(line: &str) -> Result<TestArgs, String> {
+        let words = std::iter::once("nccl-test").chain(line.split_whitespace());
+        Program::try_parse_from(words).map(|program| program.test).map_err(|e| e.to_string())
+    }
+
+    fn complaint(line: &str) -> String {
+        match parse(line) {
+            Ok(test) => test.check().unwrap_err().to_string(),
+            Err(message) => message,
+        }
+    }
+
+    #[test]
+    fn flags_become_assignments() {
+        let line = "all_reduce -b128M --maxbytes 8GB -f 2 -n 20 -w 5 -g 4 -d double cluster";
+        let test = parse(line).unwrap();
+        test.check().unwrap();
+        let set = test.assignments("traffic.allreduce");
+        let expected = [
+            "traffic.allreduce.bytes={ from = \"128MiB\", to = \"8GiB\", factor = 2 }",
+            "traffic.allreduce.iterations=20",
+            "traffic.allreduce.warmup=5",
+            "traffic.allreduce.dtype=\"double\"",
+            "traffic.allreduce.gpus=4",
+        ];
+        assert_eq!(set, expected);
+        for argument in &set {
+            assignment(&mut Sources::default(), argument).unwrap();
+        }
+        assert_eq!((test.operation, test.reduction), ("all_reduce", "sum"));
+        assert_eq!((test.element(), test.scenario.scenario.as_str()), (("double", 8), "cluster"));
+        assert!(test.ignored().is_empty() && test.output_file.is_none());
+    }
+
+    #[test]
+    fn the_defaults_are_one_size_once() {
+        let test = parse("all_reduce_perf cluster").unwrap();
+        let expected = [
+            "traffic[0].bytes=\"32MiB\"",
+            "traffic[0].iterations=1",
+            "traffic[0].warmup=0",
+            "traffic[0].dtype=\"float\"",
+        ];
+        assert_eq!(test.assignments("traffic[0]"), expected);
+        let steps = parse("all_reduce cluster -b 1000 -e 3000 -i 1k -f 1");
+        assert!(steps.is_err(), "-i and -f exclude each other");
+        let steps = parse("all_reduce cluster -b 1000 -e 3000 -i 1k -c 0").unwrap();
+        let bytes = "traffic[0].bytes={ from = \"1000B\", to = \"3000B\", step = \"1KiB\" }";
+        assert_eq!(steps.assignments("traffic[0]")[0], bytes);
+        assert!(!steps.header().check && test.header().check);
+    }
+
+    #[test]
+    fn flags_without_a_meaning_are_named() {
+        let test = parse("all_reduce cluster -z 1 --cudagraph=0 -t 2").unwrap();
+        let lines = test.ignored().join("\n");
+        assert_eq!(
+            lines,
+            "-t (nthreads) has no meaning in a simulation: ignored\n\
+             -z (blocking) has no meaning in a simulation: ignored\n\
+             -G (cudagraph) has no meaning in a simulation: ignored"
+        );
+        // they take a number, so that none swallows the scenario
+        assert!(complaint("all_reduce -z cluster").contains("invalid digit"));
+        assert!(complaint("all_reduce cluster -q 1").contains("unexpected argument '-q'"));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_what_can() {
+        let cases = [
+            ("alltoall cluster", "alltoall is not simulated; these are: all_reduce"),
+            ("allreduce cluster", "did you mean `all_reduce`?"),
+            ("all_reduce cluster -b 8T", "K, M or G"),
+            ("all_reduce cluster -b 64M", "-b (minbytes) 67108864 is more than -e (maxbytes)"),
+            ("all_reduce cluster -b 2 -f 2", "at least 4 is expected"),
+            ("all_reduce cluster -b 1M -i 0", "-i (stepbytes) 0 leads nowhere"),
+            ("all_reduce cluster -b 8 -i 8", "more than 1000 sizes from 8 to 33554432"),
+            ("all_reduce cluster -d flaot", "did you mean `float`?"),
+            ("all_reduce cluster -o xor", "expected one of `sum`, `prod`, `max`, `min`, `avg`"),
+            ("all_reduce cluster -n 0", "0 is not in 1.."),
+        ];
+        for (line, part) in cases {
+            let message = complaint(line);
+            assert!(message.contains(part), "{line}: {message}");
+        }
+    }
+}
