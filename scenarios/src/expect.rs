@@ -10,6 +10,8 @@
 //! "flows.slowdown_p99" = { above = 1, below = 4 }   # mean, sum, p50, p95 or p99 over them
 //! "ports.sw0:8.max_queue_bytes" = { below = "2MB" } # one port
 //! "flows[3].goodput_bps" = { above = "9Gbps" }      # one flow
+//! "collectives.busbw_max" = { above = 22 }          # GB/s
+//! "collectives[0].time" = { below = "11ms" }        # the first collective of the first size
 //! "findings.ecn_after_pfc" = 1                      # number of findings of a kind
 //! ```
 
@@ -206,11 +208,13 @@ fn look_up(report: &Value, key: &str) -> Option<Value> {
     if let Some(field) = key.strip_prefix("drops.") {
         return Some(report["totals"]["drops"].get(field).cloned().unwrap_or(0.into()));
     }
-    if let Some(rest) = key.strip_prefix("flows[") {
-        let (number, field) = rest.split_once("].")?;
-        return field_of(&report["flows"][number.parse::<usize>().ok()?], field);
+    for list in ["flows", "collectives"] {
+        if let Some(rest) = key.strip_prefix(list).and_then(|rest| rest.strip_prefix('[')) {
+            let (number, field) = rest.split_once("].")?;
+            return field_of(&report[list][number.parse::<usize>().ok()?], field);
+        }
     }
-    for list in ["flows", "ports"] {
+    for list in ["flows", "ports", "collectives"] {
         let Some(rest) = key.strip_prefix(list).and_then(|rest| rest.strip_prefix('.')) else {
             continue;
         };
@@ -225,7 +229,7 @@ fn look_up(report: &Value, key: &str) -> Option<Value> {
 
 /// A field by its name, or by its name without the unit.
 fn field_of(object: &Value, name: &str) -> Option<Value> {
-    let candidates = ["", "_s", "_bytes", "_bps"];
+    let candidates = ["", "_s", "_bytes", "_bps", "_gbytes_per_s"];
     candidates.iter().find_map(|unit| object.get(format!("{name}{unit}")).cloned())
 }
 
@@ -259,10 +263,10 @@ pub(crate) fn check_names(tree: &Node, topology: &Topology) -> Result<(), LoadEr
             let message = format!("`{key}` names nothing in a report{hint}");
             Err(LoadError::new(message).within("expect").at(entry.key_origin))
         };
-        if ["flows", "ports"].contains(&key) {
+        if ["flows", "ports", "collectives"].contains(&key) {
             return fail(format!("; a key with a point is quoted: \"{key}.fct_max\""));
         }
-        if key == "flows.completed" {
+        if ["flows.completed", "collectives.completed"].contains(&key) {
             continue;
         }
         let (list, rest) = key.split_once('.').unwrap_or(("", key));
@@ -271,6 +275,8 @@ pub(crate) fn check_names(tree: &Node, topology: &Topology) -> Result<(), LoadEr
             "drops" => (DropReason::ALL.map(DropReason::name).to_vec(), None, rest),
             "flows" => (FLOW_FIELDS.to_vec(), Some(AGGREGATES), rest),
             _ if list.starts_with("flows[") => (FLOW_FIELDS.to_vec(), None, rest),
+            "collectives" => (COLLECTIVE_FIELDS.to_vec(), Some(AGGREGATES), rest),
+            _ if list.starts_with("collectives[") => (COLLECTIVE_FIELDS.to_vec(), None, rest),
             "ports" => match rest.rsplit_once('.') {
                 None => (PORT_FIELDS.to_vec(), Some(AGGREGATES), rest),
                 Some((port, field)) => {
@@ -303,7 +309,7 @@ pub(crate) fn check_names(tree: &Node, topology: &Topology) -> Result<(), LoadEr
 
 /// `fct_s` as it is written in a key: `fct`.
 fn without_unit(name: &str) -> &str {
-    let units = ["_s", "_bytes", "_bps"];
+    let units = ["_gbytes_per_s", "_s", "_bytes", "_bps"];
     units.iter().find_map(|unit| name.strip_suffix(unit)).unwrap_or(name)
 }
 
@@ -319,6 +325,22 @@ const FLOW_FIELDS: &[&str] = &[
     "retransmitted_bytes",
     "bytes",
     "status",
+];
+
+const COLLECTIVE_FIELDS: &[&str] = &[
+    "nodes",
+    "ranks",
+    "channels",
+    "qps",
+    "count",
+    "bytes",
+    "time_s",
+    "algbw_gbytes_per_s",
+    "busbw_gbytes_per_s",
+    "status",
+    "nvlink_bytes",
+    "waiting_to_receive",
+    "waiting_to_send",
 ];
 
 const PORT_FIELDS: &[&str] = &[

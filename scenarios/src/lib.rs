@@ -9,10 +9,11 @@
 //! - [`expect`]: what must hold after a run (the section `[expect]`)
 //! - [`text`], [`output`]: what a person reads; the run directory
 //! - [`seeds`]: the same scenario over several seeds
-//! - [`nccl_tests`]: the table of nccl-tests
+//! - [`sweep`], [`collectives`], [`nccl_tests`]: sizes of a collective, and the table of nccl-tests
 //! - [`import`]: other tools' files
 
 pub mod check;
+pub mod collectives;
 pub mod diagnose;
 pub mod expect;
 pub mod import;

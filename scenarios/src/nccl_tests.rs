@@ -5,6 +5,9 @@
 
 use std::fmt::Write;
 
+use models::collective::Step;
+use models::report::CollectiveReport;
+
 /// One rank, a GPU: a line below `# Using devices`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rank {
@@ -20,15 +23,6 @@ pub struct Rank {
     pub bus_id: String,
     /// Model of the GPU.
     pub gpu: String,
-}
-
-/// From one size to the next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Times this.
-    Factor(u64),
-    /// This many bytes more.
-    Bytes(u64),
 }
 
 /// What stands above the table.
@@ -51,14 +45,14 @@ pub struct Header {
 }
 
 /// One size. It is simulated once: both groups of columns show it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// Bytes.
     pub size: u64,
     /// Elements.
     pub count: u64,
-    /// Type of an element: one of [`TYPES`].
-    pub dtype: &'static str,
+    /// Type of an element.
+    pub dtype: String,
     /// `sum` and the like; `none` where nothing is reduced.
     pub redop: &'static str,
     /// Rank of the root; -1 where there is none.
@@ -71,58 +65,19 @@ pub struct Row {
     pub busbw: f64,
 }
 
-/// Types of elements, and their bytes.
-pub const TYPES: [(&str, u64); 12] = [
-    ("int8", 1),
-    ("uint8", 1),
-    ("int32", 4),
-    ("uint32", 4),
-    ("int64", 8),
-    ("uint64", 8),
-    ("half", 2),
-    ("float", 4),
-    ("double", 8),
-    ("bfloat16", 2),
-    ("f8e4m3", 1),
-    ("f8e5m2", 1),
-];
-
-/// The name and the bytes of a type of [`TYPES`].
-pub fn data_type(name: &str) -> Option<(&'static str, u64)> {
-    TYPES.into_iter().find(|(known, _)| *known == name)
-}
-
 impl Row {
-    /// All-reduce over `ranks`, which took `seconds`; `bytes` are cut to whole elements.
-    pub fn all_reduce(
-        bytes: u64,
-        (dtype, element): (&'static str, u64),
-        redop: &'static str,
-        ranks: u32,
-        seconds: Option<f64>,
-    ) -> Row {
-        let count = bytes / element;
-        let size = count * element;
-        let algbw = seconds.map_or(0.0, |seconds| size as f64 / 1e9 / seconds);
-        // each of n ranks sends and receives 2 (n - 1) of n parts
-        let factor = 2.0 * (f64::from(ranks) - 1.0) / f64::from(ranks);
-        let time_us = seconds.map(|seconds| seconds * 1e6);
-        Row { size, count, dtype, redop, root: -1, time_us, algbw, busbw: algbw * factor }
-    }
-}
-
-impl Header {
-    /// The sizes, in order; none if the step does not lead on.
-    pub fn sizes(&self) -> impl Iterator<Item = u64> + use<> {
-        let Header { min_bytes, max_bytes, step, .. } = *self;
-        let next = move |size: &u64| {
-            let next = match step {
-                Step::Factor(factor) => size.checked_mul(factor),
-                Step::Bytes(bytes) => size.checked_add(bytes),
-            };
-            next.filter(|next| next > size && *next <= max_bytes)
-        };
-        std::iter::successors((min_bytes <= max_bytes).then_some(min_bytes), next)
+    /// The row of a collective.
+    pub fn new(report: &CollectiveReport, redop: &'static str) -> Row {
+        Row {
+            size: report.bytes,
+            count: report.count,
+            dtype: report.dtype.clone(),
+            redop,
+            root: -1,
+            time_us: report.time_s.map(|seconds| seconds * 1e6),
+            algbw: report.algbw_gbytes_per_s.unwrap_or(0.0),
+            busbw: report.busbw_gbytes_per_s.unwrap_or(0.0),
+        }
     }
 }
 
@@ -131,7 +86,7 @@ pub fn table(header: &Header, ranks: &[Rank], rows: &[Row]) -> String {
     let Header { min_bytes, max_bytes, step, warmup, iters, n_gpus, check } = *header;
     let (step, unit) = match step {
         Step::Factor(factor) => (factor, "factor"),
-        Step::Bytes(bytes) => (bytes, "bytes"),
+        Step::Bytes(bytes) => (bytes.get(), "bytes"),
     };
     let mut text = format!(
         "# nThread 1 nGpus {n_gpus} minBytes {min_bytes} maxBytes {max_bytes} step: {step}({unit}) \
@@ -265,6 +220,9 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 
 #[cfg(test)]
 mod tests {
+    use models::collective::MessageSizes;
+    use sim_core::Bytes;
+
     use super::*;
 
     fn header() -> Header {
@@ -282,11 +240,17 @@ mod tests {
     fn a_table_has_the_layout_of_nccl_tests() {
         // 128 MiB over 4 ranks in 5 ms: 134217728 / 5e-3 = 26.84 GB/s, x 1.5 = 40.27;
         // mean of the finished rows, 134217728 / 5e-3 x 1.5 / 1e9 = 40.2653184
-        let float = data_type("float").unwrap();
-        let rows = [
-            Row::all_reduce(1 << 27, float, "sum", 4, Some(5e-3)),
-            Row::all_reduce(1 << 28, float, "sum", 4, None),
-        ];
+        let row = |size: u64, time_s: Option<f64>| Row {
+            size,
+            count: size / 4,
+            dtype: "float".to_owned(),
+            redop: "sum",
+            root: -1,
+            time_us: time_s.map(|time| time * 1e6),
+            algbw: time_s.map_or(0.0, |time| size as f64 / time / 1e9),
+            busbw: time_s.map_or(0.0, |time| size as f64 / time / 1e9 * 1.5),
+        };
+        let rows = [row(1 << 27, Some(5e-3)), row(1 << 28, None)];
         let text = table(&header(), &[rank(0), rank(1)], &rows);
         let lines: Vec<&str> = text.lines().collect();
         let expected = [
@@ -312,28 +276,6 @@ mod tests {
             "#",
         ];
         assert_eq!(lines, expected);
-    }
-
-    #[test]
-    fn bandwidths_are_those_of_nccl_tests() {
-        // 10 bytes are 2 floats: 8 B in 2 us = 0.004 GB/s; x 2 x 7/8 = 0.007
-        let row = Row::all_reduce(10, ("float", 4), "sum", 8, Some(2e-6));
-        assert_eq!((row.size, row.count), (8, 2));
-        assert!((row.algbw - 0.004).abs() < 1e-12 && (row.busbw - 0.007).abs() < 1e-12);
-        // one rank sends nothing
-        assert_eq!(Row::all_reduce(1024, ("int8", 1), "sum", 1, Some(1e-3)).busbw, 0.0);
-    }
-
-    #[test]
-    fn sizes_go_by_factor_or_by_bytes_up_to_the_last() {
-        let sizes = |min_bytes, max_bytes, step| -> Vec<u64> {
-            Header { min_bytes, max_bytes, step, ..header() }.sizes().collect()
-        };
-        assert_eq!(sizes(3, 24, Step::Factor(2)), [3, 6, 12, 24]);
-        assert_eq!(sizes(3, 10, Step::Bytes(4)), [3, 7]);
-        assert_eq!(sizes(u64::MAX - 1, u64::MAX, Step::Factor(2)), [u64::MAX - 1]);
-        assert_eq!(sizes(8, 64, Step::Factor(1)), [8]);
-        assert!(sizes(9, 8, Step::Factor(2)).is_empty());
     }
 
     #[test]
@@ -392,7 +334,7 @@ mod tests {
         let row = Row {
             size: size.parse().ok()?,
             count: count.parse().ok()?,
-            dtype: data_type(dtype)?.0,
+            dtype: (*dtype).to_owned(),
             redop: ["sum", "none"].into_iter().find(|known| known == redop)?,
             root: root.parse().ok()?,
             time_us: None,
@@ -453,10 +395,14 @@ mod tests {
         else {
             return false;
         };
-        let step =
-            if text.contains("(factor)") { Step::Factor(factor) } else { Step::Bytes(factor) };
+        let step = if text.contains("(factor)") {
+            Step::Factor(factor)
+        } else {
+            Step::Bytes(Bytes::new(factor))
+        };
         let rows: Vec<_> = text.lines().filter_map(parsed).collect();
-        if rows.len() != (Header { min_bytes, max_bytes, step, ..header() }).sizes().count() {
+        let sizes = MessageSizes::Sweep(Bytes::new(min_bytes), Bytes::new(max_bytes), step);
+        if !sizes.list("").is_ok_and(|sizes| sizes.len() == rows.len()) {
             return false;
         }
         let busbw: Vec<f64> =

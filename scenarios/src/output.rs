@@ -37,6 +37,9 @@ pub fn write_run(
     write("scenario.toml", &loaded.resolved)?;
     write("flows.csv", &flows_csv(report))?;
     write("ports.csv", &ports_csv(report))?;
+    if !report.collectives.is_empty() {
+        write("collectives.csv", &crate::collectives::csv(&report.collectives))?;
+    }
     if !loaded.files.is_empty() {
         let folder = fresh.path().join("inputs");
         fs::create_dir(&folder).map_err(|error| fail(&folder, error))?;

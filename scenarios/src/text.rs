@@ -76,8 +76,13 @@ pub fn summary(report: &Report) -> String {
         span(report.simulated_time_s),
         report.seed
     );
-    text.push_str(&flows(&report.flows));
-    text.push('\n');
+    let points: Vec<&FlowReport> =
+        report.flows.iter().filter(|flow| flow.collective.is_none()).collect();
+    if !points.is_empty() {
+        text.push_str(&flows(&points));
+        text.push('\n');
+    }
+    text.push_str(&rings(report));
     text.push_str(&fabric(report));
     text.push('\n');
     text.push_str(&findings(&report.findings));
@@ -117,8 +122,42 @@ const BINS: [(&str, f64); 5] = [
     ("larger", f64::INFINITY),
 ];
 
-fn flows(flows: &[FlowReport]) -> String {
-    let sized: Vec<&FlowReport> = flows.iter().filter(|flow| flow.bytes.is_some()).collect();
+/// What the collectives ran on; of a sweep, the last size.
+fn rings(report: &Report) -> String {
+    let mut text = String::new();
+    let names: std::collections::BTreeSet<&str> =
+        report.collectives.iter().map(|collective| collective.name.as_str()).collect();
+    let last = report.collectives.len().saturating_sub(names.len());
+    for collective in &report.collectives[last..] {
+        let _ = writeln!(
+            text,
+            "  {} {}: {} channels, {} QPs between servers, {} over NVLink; lanes wait {:.0} % of the \
+             time for data, {:.0} % for room to send",
+            collective.algorithm.to_lowercase(),
+            binary(collective.bytes),
+            collective.channels,
+            collective.qps,
+            bytes(collective.nvlink_bytes as f64),
+            collective.waiting_to_receive * 100.0,
+            collective.waiting_to_send * 100.0
+        );
+    }
+    let gap = 20.0;
+    let busy = |port: &models::report::PortReport| {
+        let wire = port.tx_bytes as f64 + port.tx_packets as f64 * gap;
+        wire * 8.0 / port.rate_bps as f64 / report.simulated_time_s.max(1e-12)
+    };
+    let busiest = report.ports.iter().max_by(|a, b| busy(a).total_cmp(&busy(b)));
+    if let (Some(port), false) = (busiest, report.collectives.is_empty()) {
+        let share = busy(port) * 100.0;
+        let _ = writeln!(text, "  links busiest {} -> {}: {share:.1} %", port.port, port.peer);
+    }
+    text
+}
+
+fn flows(flows: &[&FlowReport]) -> String {
+    let sized: Vec<&FlowReport> =
+        flows.iter().filter(|flow| flow.bytes.is_some()).copied().collect();
     let mut text = String::new();
     if !sized.is_empty() {
         let header = [
@@ -151,7 +190,8 @@ fn flows(flows: &[FlowReport]) -> String {
         }
         text.push_str(&table(&rows));
     }
-    let endless: Vec<&FlowReport> = flows.iter().filter(|flow| flow.bytes.is_none()).collect();
+    let endless: Vec<&FlowReport> =
+        flows.iter().filter(|flow| flow.bytes.is_none()).copied().collect();
     if !endless.is_empty() {
         text.push_str(&goodput(&endless));
     }

@@ -4,7 +4,6 @@ mod check;
 mod compare;
 mod import;
 mod list;
-#[cfg(test)] // until it is a command
 mod nccl_test;
 mod progress;
 mod run;
@@ -33,6 +32,8 @@ pub(crate) struct Cli {
 enum Command {
     /// Simulate a scenario; print the answer; write a run directory
     Run(run::RunArgs),
+    /// Run a scenario's collective with the flags of nccl-tests; print its table
+    NcclTest(nccl_test::TestArgs),
     /// Say what is wrong with a scenario, without simulating
     Check(check::CheckArgs),
     /// List built-in scenarios and presets
@@ -71,6 +72,7 @@ impl Cli {
     pub(crate) fn run(self) -> ExitCode {
         let result = match self.command {
             Command::Run(args) => args.run(),
+            Command::NcclTest(args) => args.run(),
             Command::Check(args) => args.run(),
             Command::List(args) => args.run(),
             Command::Show(args) => args.run(),

@@ -1,23 +1,29 @@
 //! `rocesim nccl-test`: nccl-tests' flags on a scenario's cluster.
 
+use std::path::PathBuf;
+use std::time::Duration;
+
 use clap::Args;
+use models::collective::{DataType, MessageSizes, Step};
+use models::traffic::TrafficConfig;
+use scenarios::collectives::TableOptions;
 use scenarios::load::suggestion;
-use scenarios::nccl_tests::{Header, Step, TYPES, data_type, parse_size};
-use scenarios::resolve::Complaint;
+use scenarios::nccl_tests::parse_size;
+use scenarios::resolve::{self, Complaint};
+use sim_core::Bytes;
 
-use super::ScenarioArgs;
-
-/// Sizes of one table at most.
-const SIZES_MAX: usize = 1000;
+use super::run::{RunArgs, wall_time};
+use super::{CommandResult, ScenarioArgs};
 
 /// The flags have nccl-tests' own names, and its sizes: K, M and G are powers of 1024.
 #[derive(Args)]
 pub(super) struct TestArgs {
     /// The operation: all_reduce
     #[arg(value_name = "OP", value_parser = operation)]
-    pub(super) operation: &'static str,
+    #[allow(dead_code, reason = "its parser refuses all others")]
+    operation: &'static str,
     #[command(flatten)]
-    pub(super) scenario: ScenarioArgs,
+    scenario: ScenarioArgs,
     /// First size
     #[arg(short = 'b', long = "minbytes", value_name = "SIZE", default_value = "32M",
           value_parser = parse_size, allow_negative_numbers = true)]
@@ -48,17 +54,23 @@ pub(super) struct TestArgs {
     /// Type of the elements
     #[arg(short = 'd', long = "datatype", value_name = "TYPE", default_value = "float",
           value_parser = element)]
-    element: (&'static str, u64),
+    element: DataType,
     /// Reduction; the traffic does not depend on it
     #[arg(short = 'o', long = "op", value_name = "OP", default_value = "sum",
           value_parser = reduction)]
-    pub(super) reduction: &'static str,
+    reduction: &'static str,
     /// 0 shows N/A for the number of wrong elements: a simulation computes none
     #[arg(short = 'c', long = "check", value_name = "N", default_value_t = 1)]
     check: u32,
     /// Write the report as JSON to this file
     #[arg(short = 'J', long = "output_file", value_name = "FILE")]
-    pub(super) output_file: Option<std::path::PathBuf>,
+    output_file: Option<PathBuf>,
+    /// Threads: sizes that run at a time
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    threads: u16,
+    /// Give up after this much wall-clock time, such as 10min
+    #[arg(long, value_name = "TIME", value_parser = wall_time)]
+    max_wall: Option<Duration>,
     #[command(flatten)]
     meaningless: Meaningless,
 }
@@ -116,9 +128,10 @@ fn operation(text: &str) -> Result<&'static str, String> {
     }
 }
 
-fn element(text: &str) -> Result<(&'static str, u64), String> {
-    let names = TYPES.map(|(name, _)| name);
-    data_type(text).ok_or_else(|| format!("there is no such type{}", suggestion(text, &names)))
+fn element(text: &str) -> Result<DataType, String> {
+    let names = DataType::ALL.map(DataType::name);
+    let found = DataType::ALL.into_iter().find(|dtype| dtype.name() == text);
+    found.ok_or_else(|| format!("there is no such type{}", suggestion(text, &names)))
 }
 
 fn reduction(text: &str) -> Result<&'static str, String> {
@@ -129,10 +142,10 @@ fn reduction(text: &str) -> Result<&'static str, String> {
 
 impl TestArgs {
     /// What is wrong with the flags together.
-    pub(super) fn check(&self) -> Result<(), Complaint> {
+    fn check(&self) -> Result<(), Complaint> {
         let complain = |message: String| Err(Complaint(format!("error: {message}")));
-        let (name, bytes) = self.element;
-        let Header { min_bytes, max_bytes, step, .. } = self.header();
+        let (name, bytes) = (self.element.name(), self.element.size());
+        let (min_bytes, max_bytes) = (self.min_bytes, self.max_bytes);
         if min_bytes > max_bytes {
             return complain(format!(
                 "-b (minbytes) {min_bytes} is more than -e (maxbytes) {max_bytes}"
@@ -143,20 +156,20 @@ impl TestArgs {
                 "-b (minbytes) {min_bytes} is less than one {name}: at least {bytes} is expected"
             ));
         }
-        if step == Step::Bytes(0) {
+        if self.step() == Step::Bytes(Bytes::ZERO) {
             return complain("-i (stepbytes) 0 leads nowhere: at least 1 is expected".to_owned());
         }
-        if self.header().sizes().nth(SIZES_MAX).is_some() {
+        if self.sizes().list("bytes").is_err() {
             return complain(format!(
-                "more than {SIZES_MAX} sizes from {min_bytes} to {max_bytes}: a larger -i \
-                 (stepbytes), or -f (stepfactor), is expected"
+                "too many sizes from {min_bytes} to {max_bytes}: a larger -i (stepbytes), or -f \
+                 (stepfactor), is expected"
             ));
         }
         Ok(())
     }
 
     /// A line for each flag that has no meaning in a simulation.
-    pub(super) fn ignored(&self) -> Vec<String> {
+    fn ignored(&self) -> Vec<String> {
         let given = self.meaningless.given().into_iter();
         let line =
             |(short, name)| format!("-{short} ({name}) has no meaning in a simulation: ignored");
@@ -165,48 +178,64 @@ impl TestArgs {
 
     /// What the flags set in the scenario's section of collective traffic, such as
     /// `traffic.allreduce`, in the form of `--set`.
-    pub(super) fn assignments(&self, section: &str) -> Vec<String> {
-        let Header { min_bytes, max_bytes, step, .. } = self.header();
-        let (from, to) = (size(min_bytes), size(max_bytes));
-        let bytes = match step {
-            _ if self.header().sizes().nth(1).is_none() => format!("\"{from}\""),
+    fn assignments(&self, section: &str) -> Vec<String> {
+        let (from, to) = (size(self.min_bytes), size(self.max_bytes));
+        let bytes = match self.step() {
+            _ if self.sizes().list("bytes").is_ok_and(|sizes| sizes.len() == 1) => {
+                format!("\"{from}\"")
+            }
             Step::Factor(factor) => {
                 format!("{{ from = \"{from}\", to = \"{to}\", factor = {factor} }}")
             }
             Step::Bytes(step) => {
-                format!("{{ from = \"{from}\", to = \"{to}\", step = \"{}\" }}", size(step))
+                let step = size(step.get());
+                format!("{{ from = \"{from}\", to = \"{to}\", step = \"{step}\" }}")
             }
         };
         let mut set = vec![
             format!("{section}.bytes={bytes}"),
             format!("{section}.iterations={}", self.iterations),
             format!("{section}.warmup={}", self.warmup),
-            format!("{section}.dtype=\"{}\"", self.element.0),
+            format!("{section}.dtype=\"{}\"", self.element.name()),
         ];
         set.extend(self.gpus.map(|gpus| format!("{section}.gpus={gpus}")));
         set
     }
 
-    /// What stands above the table.
-    pub(super) fn header(&self) -> Header {
-        let step = match self.step_factor {
+    fn sizes(&self) -> MessageSizes {
+        let [from, to] = [self.min_bytes, self.max_bytes].map(Bytes::new);
+        MessageSizes::Sweep(from, to, self.step())
+    }
+
+    fn step(&self) -> Step {
+        match self.step_factor {
             Some(factor) if factor > 1 => Step::Factor(factor),
-            _ => Step::Bytes(self.step_bytes),
-        };
-        Header {
-            min_bytes: self.min_bytes,
-            max_bytes: self.max_bytes,
-            step,
-            warmup: self.warmup,
-            iters: self.iterations,
-            n_gpus: 1,
-            check: self.check > 0,
+            _ => Step::Bytes(Bytes::new(self.step_bytes)),
         }
     }
 
-    /// Name and bytes of the type of the elements.
-    pub(super) fn element(&self) -> (&'static str, u64) {
-        self.element
+    /// Runs the collective of the scenario with these flags.
+    pub(super) fn run(mut self) -> CommandResult {
+        self.check()?;
+        for line in self.ignored() {
+            eprintln!("{line}");
+        }
+        let loaded = resolve::load(&self.scenario.scenario, &self.scenario.options())?;
+        let mut sections = loaded.scenario.traffic.iter().zip(&loaded.spec.sections);
+        let collective = sections.find(|(s, _)| matches!(s, TrafficConfig::Collective(_)));
+        let Some((_, called)) = collective else {
+            let message = format!(
+                "error: {} has no [[traffic]] of kind = \"collective\": one is expected",
+                self.scenario.scenario
+            );
+            return Err(Complaint(message));
+        };
+        let assignments = self.assignments(&format!("traffic{called}"));
+        self.scenario.set.extend(assignments);
+        let table = TableOptions { redop: self.reduction, check: self.check > 0 };
+        let mut run = RunArgs::of(self.scenario, self.threads);
+        run.max_wall = self.max_wall;
+        run.run_table(&table, self.output_file.as_deref())
     }
 }
 
@@ -262,7 +291,7 @@ mod tests {
             assignment(&mut Sources::default(), argument).unwrap();
         }
         assert_eq!((test.operation, test.reduction), ("all_reduce", "sum"));
-        assert_eq!((test.element(), test.scenario.scenario.as_str()), (("double", 8), "cluster"));
+        assert_eq!((test.element, test.scenario.scenario.as_str()), (DataType::Double, "cluster"));
         assert!(test.ignored().is_empty() && test.output_file.is_none());
     }
 
@@ -281,7 +310,7 @@ mod tests {
         let steps = parse("all_reduce cluster -b 1000 -e 3000 -i 1k -c 0").unwrap();
         let bytes = "traffic[0].bytes={ from = \"1000B\", to = \"3000B\", step = \"1KiB\" }";
         assert_eq!(steps.assignments("traffic[0]")[0], bytes);
-        assert!(!steps.header().check && test.header().check);
+        assert_eq!((steps.check, test.check), (0, 1));
     }
 
     #[test]
@@ -308,7 +337,7 @@ mod tests {
             ("all_reduce cluster -b 64M", "-b (minbytes) 67108864 is more than -e (maxbytes)"),
             ("all_reduce cluster -b 2 -f 2", "at least 4 is expected"),
             ("all_reduce cluster -b 1M -i 0", "-i (stepbytes) 0 leads nowhere"),
-            ("all_reduce cluster -b 8 -i 8", "more than 1000 sizes from 8 to 33554432"),
+            ("all_reduce cluster -b 8 -i 8", "too many sizes from 8 to 33554432"),
             ("all_reduce cluster -d flaot", "did you mean `float`?"),
             ("all_reduce cluster -o xor", "expected one of `sum`, `prod`, `max`, `min`, `avg`"),
             ("all_reduce cluster -n 0", "0 is not in 1.."),

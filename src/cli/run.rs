@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use models::fabric::Running;
 use models::report::{OutcomeKind, Report};
+use scenarios::collectives::{self, TableOptions};
+use scenarios::nccl_tests::commented;
 use scenarios::resolve::{self, Complaint, Loaded};
 use scenarios::simulate::{self, Finished, Verdict};
-use scenarios::{expect, output, seeds, text};
+use scenarios::{diagnose, expect, output, seeds, text};
 
 use super::progress::Progress;
 use super::{CommandResult, ScenarioArgs, UNFINISHED, print};
@@ -26,6 +28,9 @@ pub(super) struct RunArgs {
     /// Run directory [default: runs/SCENARIO, or none with --json]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Write no run directory
+    #[arg(long, conflicts_with_all = ["out", "plot"])]
+    no_out: bool,
     /// Print the report as JSON, and nothing else
     #[arg(long)]
     json: bool,
@@ -34,8 +39,9 @@ pub(super) struct RunArgs {
     threads: u16,
     /// Give up after this much wall-clock time, such as 10min
     #[arg(long, value_name = "TIME", value_parser = wall_time)]
-    max_wall: Option<Duration>,
-    /// Write plot.svg to the run directory (needs sample.interval)
+    pub(super) max_wall: Option<Duration>,
+    /// Write plots to the run directory: links.svg, busbw.svg for collectives, and plot.svg over
+    /// time if sample.interval is set
     #[arg(long)]
     plot: bool,
     /// Print no progress
@@ -44,7 +50,7 @@ pub(super) struct RunArgs {
 }
 
 /// `90s`, `10min`, `2h`.
-fn wall_time(text: &str) -> Result<Duration, String> {
+pub(super) fn wall_time(text: &str) -> Result<Duration, String> {
     let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let unit = match &text[split..] {
         "s" => 1.0,
@@ -73,16 +79,29 @@ impl RunArgs {
                 Err(Complaint(message.to_owned()))
             }
             Some(count) => self.run_seeds(count),
-            None => self.run_once(),
+            None => self.run_table(&TableOptions::default(), None),
         }
     }
 
-    fn run_once(&self) -> CommandResult {
-        let loaded = resolve::load(&self.scenario.scenario, &self.scenario.options())?;
-        if self.plot && loaded.scenario.sample.interval.is_none() {
-            let message = "error: --plot needs samples: add --set sample.interval=10us";
-            return Err(Complaint(message.to_owned()));
+    /// The arguments of a run that leaves no run directory.
+    pub(super) fn of(scenario: ScenarioArgs, threads: u16) -> Self {
+        RunArgs {
+            scenario,
+            seeds: None,
+            out: None,
+            no_out: true,
+            json: false,
+            threads,
+            max_wall: None,
+            plot: false,
+            quiet: false,
         }
+    }
+
+    /// Runs once; the tables of collectives are printed as `table` says, and the report is also
+    /// written to `json`.
+    pub(super) fn run_table(&self, table: &TableOptions, json: Option<&Path>) -> CommandResult {
+        let loaded = resolve::load(&self.scenario.scenario, &self.scenario.options())?;
         let target = self.target(&loaded);
         if let Some(target) = &target {
             output::check_target(target)?;
@@ -111,11 +130,20 @@ impl RunArgs {
         if self.json {
             print(&(serde_json::to_string_pretty(&run.report).unwrap_or_default() + "\n"));
         } else {
-            print(&text::summary(&run.report));
-            print(&text::verdicts(&verdicts));
+            let mut rest = text::verdicts(&verdicts);
             if let Some(target) = &target {
-                print(&format!("run directory: {}\n", target.display()));
+                rest += &format!("run directory: {}\n", target.display());
             }
+            if loaded.sweep.has_collectives() {
+                print(&collectives::tables(&loaded, &run, table));
+                print(&commented(&(text::summary(&run.report) + &rest)));
+            } else {
+                print(&(text::summary(&run.report) + &rest));
+            }
+        }
+        if let Some(json) = json {
+            let text = serde_json::to_string_pretty(&run.report).unwrap_or_default() + "\n";
+            output::write_file(json, &text)?;
         }
         let failed = verdicts.iter().any(|verdict| !verdict.passed);
         if self.json && failed {
@@ -135,7 +163,7 @@ impl RunArgs {
     }
 
     fn target(&self, loaded: &Loaded) -> Option<PathBuf> {
-        let default = || (!self.json).then(|| Path::new("runs").join(&loaded.name));
+        let default = || (!self.json && !self.no_out).then(|| Path::new("runs").join(&loaded.name));
         self.out.clone().or_else(default)
     }
 
@@ -143,9 +171,20 @@ impl RunArgs {
         let series = &run.series;
         let mut extra = Vec::new();
         if self.plot {
-            let svg = viz::run_svg(&run.report, series);
-            let svg = svg.map_err(|error| Complaint(format!("error: {error}")))?;
-            extra.push(("plot.svg".to_owned(), svg));
+            let mut add = |name: &str, svg: Result<String, viz::PlotError>| {
+                let svg = svg.map_err(|error| Complaint(format!("error: {error}")))?;
+                extra.push((name.to_owned(), svg));
+                Ok::<(), Complaint>(())
+            };
+            let title = &run.report.scenario;
+            add("links.svg", viz::links_svg(title, &run.report))?;
+            if !run.report.collectives.is_empty() {
+                let ceiling = diagnose::ceiling(&run.plan, 0);
+                add("busbw.svg", viz::busbw_svg(title, &run.report.collectives, ceiling))?;
+            }
+            if !series.time_s.is_empty() {
+                add("plot.svg", viz::run_svg(&run.report, series))?;
+            }
         }
         output::write_run(target, loaded, &run.report, series, &extra)
     }

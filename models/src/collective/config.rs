@@ -98,6 +98,22 @@ pub enum DataType {
 }
 
 impl DataType {
+    /// All types, in nccl-tests' order.
+    pub const ALL: [DataType; 12] = [
+        DataType::Int8,
+        DataType::Uint8,
+        DataType::Int32,
+        DataType::Uint32,
+        DataType::Int64,
+        DataType::Uint64,
+        DataType::Half,
+        DataType::Float,
+        DataType::Double,
+        DataType::Bfloat16,
+        DataType::F8e4m3,
+        DataType::F8e5m2,
+    ];
+
     /// Bytes of an element.
     pub const fn size(self) -> u64 {
         use DataType::{

@@ -1,0 +1,89 @@
+//! The tables of a run's collectives.
+
+use models::collective::{CollectiveConfig, MessageSizes, Step};
+use models::report::CollectiveReport;
+use models::traffic::TrafficConfig;
+use sim_core::Bytes;
+
+use crate::nccl_tests::{Header, Rank, Row, table};
+use crate::resolve::Loaded;
+use crate::simulate::Finished;
+
+/// What a table shows that no run knows.
+#[derive(Clone, Copy, Debug)]
+pub struct TableOptions {
+    /// The reduction.
+    pub redop: &'static str,
+    /// Results count as checked.
+    pub check: bool,
+}
+
+impl Default for TableOptions {
+    fn default() -> Self {
+        TableOptions { redop: "sum", check: true }
+    }
+}
+
+/// One table for each collective, as nccl-tests prints it.
+pub fn tables(loaded: &Loaded, run: &Finished, options: &TableOptions) -> String {
+    let configs = loaded.scenario.traffic.iter().filter_map(|section| match section {
+        TrafficConfig::Collective(config) => Some(config),
+        _ => None,
+    });
+    let jobs = &run.plan.wiring.jobs;
+    let mut text = String::new();
+    for (number, config) in configs.enumerate() {
+        // the reports stand run by run
+        let reports = run.report.collectives.iter().skip(number).step_by(jobs.len().max(1));
+        let rows: Vec<Row> = reports.map(|report| Row::new(report, options.redop)).collect();
+        if jobs.len() > 1 {
+            text +=
+                &format!("# Collective test starting: {} ({})\n", config.name, config.op.name());
+        }
+        text += &table(&header(config, options), &ranks(run, number), &rows);
+    }
+    text
+}
+
+fn header(config: &CollectiveConfig, options: &TableOptions) -> Header {
+    let (from, to, step) = match config.bytes {
+        MessageSizes::One(bytes) => (bytes, bytes, Step::Bytes(Bytes::new(1 << 20))),
+        MessageSizes::Sweep(from, to, step) => (from, to, step),
+    };
+    Header {
+        min_bytes: from.get(),
+        max_bytes: to.get(),
+        step,
+        warmup: config.warmup,
+        iters: config.iterations,
+        n_gpus: 1,
+        check: options.check,
+    }
+}
+
+fn ranks(run: &Finished, number: usize) -> Vec<Rank> {
+    let plan = &run.plan;
+    let job = &plan.wiring.jobs[number];
+    let rank = |(rank, place): (u32, &models::collective::Rank)| {
+        let gpu = plan.spec.hosts[place.host.index()].as_ref();
+        Rank {
+            rank,
+            pid: 0,
+            host: plan.wiring.topology.node(place.host).name.clone(),
+            device: place.gpu,
+            bus_id: "0x00".to_owned(),
+            gpu: gpu.map_or(String::new(), |host| host.gpu.clone()),
+        }
+    };
+    (0..).zip(&job.ranks).map(rank).collect()
+}
+
+/// `collectives.csv`: one row a collective and size.
+pub(crate) fn csv(reports: &[CollectiveReport]) -> String {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for report in reports {
+        // a Vec takes everything
+        let _ = writer.serialize(report);
+    }
+    String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
+}
