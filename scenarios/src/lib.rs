@@ -3,10 +3,12 @@
 //! - [`load`]: TOML as a tree that remembers where each key came from; errors that name the line
 //! - [`schema`]: the keys of a scenario
 //! - [`library`]: built-in scenarios and presets
+//! - [`provenance`]: where the figures of presets come from
 //! - [`resolve`]: file, presets, `--set` and overrides become one checked [`resolve::Loaded`]
 //! - [`simulate`]: runs it: estimate, progress, report
 //! - [`check`], [`diagnose`]: what can be said before and after a run
 //! - [`expect`]: what must hold after a run (the section `[expect]`)
+//! - [`sensitivity`]: the assumed figures that an answer depends on
 //! - [`text`], [`output`]: what a person reads; the run directory
 //! - [`seeds`]: the same scenario over several seeds
 //! - [`sweep`], [`collectives`], [`nccl_tests`]: sizes of a collective, and the table of nccl-tests
@@ -21,9 +23,11 @@ pub mod library;
 pub mod load;
 pub mod nccl_tests;
 pub mod output;
+pub mod provenance;
 pub mod resolve;
 pub mod schema;
 pub mod seeds;
+pub mod sensitivity;
 pub mod simulate;
 pub mod stats;
 pub mod sweep;

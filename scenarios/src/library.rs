@@ -57,8 +57,10 @@ library! {
     Scenario "library": "incast", "incast-pfc-only", "permutation-fat-tree", "dcqcn-2-to-1",
         "dumbbell-victim", "allreduce-4x8-a100", "allreduce-4x8-a100-congested";
     ScenarioPreset "presets/scenario": "hpcc-ns3";
-    SwitchPreset "presets/switch": "generic", "generic-32mb";
-    NicPreset "presets/nic": "generic", "connectx-6-dx";
+    SwitchPreset "presets/switch": "generic", "generic-32mb", "trident3", "tomahawk3", "tomahawk4",
+        "tomahawk5", "spectrum-2", "spectrum-3", "spectrum-4";
+    NicPreset "presets/nic": "generic", "connectx-5", "connectx-6-dx", "connectx-7", "bluefield-3",
+        "thor2";
     CongestionPreset "presets/congestion": "dcqcn-paper", "mlx5-default", "hpcc-ns3";
     HostPreset "presets/host": "generic", "dgx-1", "dgx-a100", "hgx-h100";
 }
