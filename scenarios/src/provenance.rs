@@ -128,6 +128,7 @@ pub fn preset(kind: Kind, name: &str) -> Vec<Figure> {
             // it may also set keys of the notification point
             Kind::CongestionPreset if !key.starts_with("np.") => "nic.congestion.",
             Kind::CongestionPreset | Kind::NicPreset => "nic.",
+            Kind::HostPreset => "host.",
         };
         key.insert_str(0, section);
     }
@@ -138,7 +139,12 @@ pub fn preset(kind: Kind, name: &str) -> Vec<Figure> {
 /// keys `own` itself.
 pub fn in_use(presets: &[(Kind, &str)], own: &[&str]) -> Vec<Figure> {
     let mut figures = Vec::new();
-    let generic = [(Kind::SwitchPreset, "generic"), (Kind::NicPreset, "generic")];
+    let mut generic = vec![(Kind::SwitchPreset, "generic"), (Kind::NicPreset, "generic")];
+    // there are servers only where one is described
+    let host = own.iter().any(|key| is_below(key, "host"));
+    if host || presets.iter().any(|(kind, _)| *kind == Kind::HostPreset) {
+        generic.push((Kind::HostPreset, "generic"));
+    }
     for (kind, name) in generic.iter().chain(presets) {
         lay(&mut figures, *kind, name);
     }

@@ -3,7 +3,7 @@
 //! A figure that nobody vouches for does no harm where it did not matter: buffer thresholds in a
 //! run without congestion, say. What happened in a run says which figures mattered.
 
-use models::report::Report;
+use models::report::{CollectiveReport, Report};
 use models::size::Size;
 use serde::Deserialize;
 use serde::de::value::{Error, StrDeserializer};
@@ -44,6 +44,18 @@ pub fn sensitive<'a>(figures: &'a [Figure], report: &Report) -> Vec<Sensitive<'a
 struct Run<'a> {
     figures: &'a [Figure],
     report: &'a Report,
+}
+
+impl Run<'_> {
+    fn found(&self, kind: &str) -> bool {
+        self.report.findings.iter().any(|finding| finding.kind == kind)
+    }
+}
+
+/// True if the lanes of some collective hardly ever wait.
+fn busy_lanes(run: &Run<'_>) -> bool {
+    let waiting = |c: &CollectiveReport| c.waiting_to_receive + c.waiting_to_send;
+    run.report.collectives.iter().any(|collective| waiting(collective) < 0.25)
 }
 
 /// If `holds`, the figures below `keys` matter.
@@ -94,6 +106,33 @@ const RULES: &[Rule] = &[
         holds: marked,
     },
     Rule { keys: &["nic.transport"], because: "packets were sent again", holds: sent_again },
+    Rule {
+        keys: &["host.host_memory"],
+        because: "slices went through host memory",
+        holds: |run| run.found("gdr_off"),
+    },
+    Rule {
+        keys: &["host.nic.pcie"],
+        because: "PCIe is slower than the ports",
+        holds: |run| run.found("pcie_limited"),
+    },
+    Rule {
+        keys: &["host.channel_rate"],
+        because: "the GPUs' channels are busy most of the time",
+        holds: |run| run.found("few_channels") || busy_lanes(run),
+    },
+    Rule {
+        keys: &[
+            "host.slice_latency",
+            "host.launch_latency",
+            "host.proxy_latency",
+            "host.gdr_flush",
+            "host.nvlink",
+            "host.channel_rate",
+        ],
+        because: "the smallest collective takes less than 1 ms",
+        holds: |run| run.report.collectives.iter().any(|c| c.time_s.is_some_and(|t| t < 1e-3)),
+    },
     Rule {
         keys: &["switch.latency", "nic.latency"],
         because: "latency is a good part of the shortest flow",

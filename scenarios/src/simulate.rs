@@ -5,13 +5,14 @@ use std::time::Instant;
 
 use models::collective::Link;
 use models::fabric::{self, Outcome, Plan, QpInfo, Role, Running};
-use models::report::{self, OutcomeKind, Report, Series, Severity};
+use models::report::{self, AssumedFigure, OutcomeKind, Report, Series, Severity};
 use rayon::prelude::*;
 use rustix::time::{ClockId, clock_gettime};
 use sim_core::Fingerprint;
 
 use crate::diagnose;
 use crate::resolve::{Complaint, Loaded};
+use crate::sensitivity::sensitive;
 
 /// A run that has ended.
 #[derive(Debug)]
@@ -116,6 +117,13 @@ pub fn run_all(
         owner(&running)
     };
     diagnose::try_remedies(loaded, &mut finished, &hops, &trying)?;
+    let figures = loaded.figures();
+    let assumed = sensitive(&figures, &finished.report).into_iter().map(|found| AssumedFigure {
+        key: found.figure.key.clone(),
+        value: found.figure.value.clone(),
+        because: found.because.to_owned(),
+    });
+    finished.report.assumed = assumed.collect();
     Ok(finished)
 }
 

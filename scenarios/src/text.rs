@@ -1,5 +1,6 @@
 //! What a person reads in the terminal.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use models::report::{Finding, FlowReport, OutcomeKind, Report, Severity};
@@ -86,6 +87,7 @@ pub fn summary(report: &Report) -> String {
     text.push_str(&fabric(report));
     text.push('\n');
     text.push_str(&findings(&report.findings));
+    text.push_str(&assumptions(report));
     let performance = &report.performance;
     let _ = writeln!(
         text,
@@ -125,7 +127,7 @@ const BINS: [(&str, f64); 5] = [
 /// What the collectives ran on; of a sweep, the last size.
 fn rings(report: &Report) -> String {
     let mut text = String::new();
-    let names: std::collections::BTreeSet<&str> =
+    let names: BTreeSet<&str> =
         report.collectives.iter().map(|collective| collective.name.as_str()).collect();
     let last = report.collectives.len().saturating_sub(names.len());
     for collective in &report.collectives[last..] {
@@ -299,6 +301,26 @@ pub fn findings(findings: &[Finding]) -> String {
         }
     }
     text.push('\n');
+    text
+}
+
+/// The assumed figures that matter, by reason.
+fn assumptions(report: &Report) -> String {
+    let mut by_reason: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for figure in &report.assumed {
+        let named = format!("{} = {}", figure.key, figure.value);
+        by_reason.entry(&figure.because).or_default().push(named);
+    }
+    let mut text = String::new();
+    for (because, figures) in by_reason {
+        let _ = writeln!(text, "  assumed, and it matters ({because}):");
+        for figure in figures {
+            let _ = writeln!(text, "          {figure}");
+        }
+    }
+    if !text.is_empty() {
+        text.push('\n');
+    }
     text
 }
 

@@ -45,6 +45,7 @@ pub fn make<P: Probe>(outcome: &Outcome<P>, plan: &Plan, scenario: &str) -> Repo
         open_pauses: context.open_pauses(),
         deadlocks,
         findings: Vec::new(),
+        assumed: Vec::new(),
     };
     report.fingerprint = context.fingerprint(&report);
     report

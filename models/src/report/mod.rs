@@ -74,6 +74,20 @@ pub struct Report {
     pub deadlocks: Vec<DeadlockReport>,
     /// The diagnosis, worst first.
     pub findings: Vec<Finding>,
+    /// Figures of presets that nobody vouches for and that this answer depends on.
+    #[serde(default)]
+    pub assumed: Vec<AssumedFigure>,
+}
+
+/// A figure of a preset that is assumed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AssumedFigure {
+    /// Its key in a scenario.
+    pub key: String,
+    /// Its value.
+    pub value: String,
+    /// What happened in the run that makes it matter.
+    pub because: String,
 }
 
 /// What the run cost.

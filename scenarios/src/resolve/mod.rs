@@ -1,0 +1,426 @@
+//! From a file, presets, `--set` and overrides to one checked scenario.
+//!
+//! Order of precedence, the last one wins: the generic presets, the scenario's `preset`, the
+//! presets of `switch`, `nic` and `nic.congestion`, the file, `--set`; for single devices
+//! `[[override]]`, in the order of the file.
+
+mod devices;
+mod flows;
+mod layers;
+
+use std::path::{Path as FsPath, PathBuf};
+use std::sync::Arc;
+
+use models::BuildError;
+use models::collective::explain_variable;
+use models::fabric::Spec;
+use models::host::{HostConfig, nics};
+use models::ids::NodeId;
+use models::topology::{NicLayout, Topology, TopologyConfig};
+use models::traffic::{self, TrafficConfig};
+
+use devices::Devices;
+use flows::{in_file, inline_flows};
+use layers::Library;
+
+use crate::library::{self, Kind};
+use crate::load::{
+    LoadError, Node, Origin, Path, SourceId, Sources, assignment, from_node, near_miss, parse,
+    to_toml,
+};
+use crate::provenance::{Figure, in_use};
+use crate::schema::Scenario;
+use crate::sweep::Sweep;
+
+/// A scenario that can be simulated.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// Name of the file without its ending, or of the library's entry.
+    pub name: String,
+    /// The keys.
+    pub scenario: Scenario,
+    /// What the model needs; of a sweep, the first size.
+    pub spec: Spec,
+    /// The sizes of its collectives.
+    pub sweep: Sweep,
+    /// The scenario with presets expanded, as TOML.
+    pub resolved: String,
+    /// Files that it names, as (name, text): they belong into a run directory.
+    pub files: Vec<(String, String)>,
+    /// The texts that keys came from.
+    pub sources: Sources,
+    place: Place,
+    origin: Found,
+    options: LoadOptions,
+}
+
+/// What goes with the file.
+#[derive(Clone, Debug, Default)]
+pub struct LoadOptions {
+    /// `path=value`, as given to `--set`.
+    pub set: Vec<String>,
+    /// Instead of the scenario's own.
+    pub seed: Option<u64>,
+}
+
+/// A message for the user: what is wrong, where, and what was expected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Complaint(pub String);
+
+/// Loads a scenario: a file, or the name of one in the library.
+pub fn load(name: &str, options: &LoadOptions) -> Result<Loaded, Complaint> {
+    load_found(read(name)?, options)
+}
+
+fn load_found(found: Found, options: &LoadOptions) -> Result<Loaded, Complaint> {
+    let mut sources = Sources::default();
+    let loaded = load_text(&mut sources, &found, options);
+    let mut loaded = loaded.map_err(|error| Complaint(error.render(&sources)))?;
+    loaded.sources = sources;
+    Ok(loaded)
+}
+
+/// The text of a scenario and where it is from.
+#[derive(Clone, Debug)]
+struct Found {
+    text: String,
+    /// Name of the file without its ending, or of the library's entry.
+    name: String,
+    /// Where files that it names are.
+    folder: Option<PathBuf>,
+    /// As messages call it.
+    label: String,
+}
+
+fn read(name: &str) -> Result<Found, Complaint> {
+    let path = FsPath::new(name);
+    let looks_like_file = name.contains(['/', '\\']) || path.extension().is_some();
+    if !path.is_file() && !looks_like_file {
+        if let Some(entry) = library::find(Kind::Scenario, name) {
+            let label = format!("{name}.toml (built in)");
+            let (text, name) = (entry.text.to_owned(), name.to_owned());
+            return Ok(Found { text, name, folder: None, label });
+        }
+        let names = library::names(Kind::Scenario);
+        let hint = match near_miss(name, names.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("built in are {}", names.join(", ")),
+        };
+        let message = format!("error: there is no file and no built-in scenario {name:?}; {hint}");
+        return Err(Complaint(message));
+    }
+    let text = read_file(path).map_err(|why| Complaint(format!("error: {why}")))?;
+    let title = path.file_stem().map_or(name.into(), |stem| stem.to_string_lossy().into_owned());
+    let folder = path.parent().map(FsPath::to_owned);
+    Ok(Found { text, name: title, folder, label: name.to_owned() })
+}
+
+/// Larger files are refused before they are read.
+const FILE_MAX: u64 = 256 << 20;
+
+fn read_file(path: &FsPath) -> Result<String, String> {
+    let name = path.display();
+    let length = std::fs::metadata(path).map_err(|error| format!("{name}: {error}"))?.len();
+    if length > FILE_MAX {
+        return Err(format!("{name}: {length} bytes are more than the {FILE_MAX} that are read"));
+    }
+    let bytes = std::fs::read(path).map_err(|error| format!("{name}: {error}"))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = good.iter().filter(|byte| **byte == b'\n').count() + 1;
+        format!("{name}:{line}: this is no UTF-8 text")
+    })
+}
+
+fn load_text(
+    sources: &mut Sources,
+    found: &Found,
+    options: &LoadOptions,
+) -> Result<Loaded, LoadError> {
+    let folder = found.folder.as_deref();
+    let mut user = parse(sources, &found.label, &found.text)?;
+    for argument in &options.set {
+        let (path, value) = assignment(sources, argument)?;
+        user.set(&path, value)?;
+    }
+    if let Some(seed) = options.seed {
+        let (path, value) = assignment(sources, &format!("seed={seed}"))?;
+        user.set(&path, value)?;
+    }
+    let mut library = Library::new(sources, user.origin);
+    let tree = library.expand(&user)?;
+    explain_variables(&tree)?;
+    let mut scenario: Scenario = from_node(&tree, "")?;
+    let mut own = Vec::new();
+    leaves(&user, "", &mut own);
+    let named = named_presets(&user);
+    let mut place = Place { tree, presets: library.preset_sources(), named, own };
+    let files = inline_flows(&mut scenario, folder, &mut place)?;
+    let locate = |error: BuildError| place.locate(error);
+    let mut topology = Topology::build(&scenario.topology).map_err(locate)?;
+    let devices = Devices::resolve(&mut library, &user, &place, &scenario, &topology)?;
+    lay_out_nics(&mut topology, &devices.hosts).map_err(locate)?;
+    let presets = library.preset_sources();
+    let flows = traffic::flows(&scenario.traffic, &topology, scenario.seed);
+    let flows = flows.map_err(|error| locate(in_file(error, &scenario.traffic)))?;
+    let sweep = Sweep::new(&scenario.traffic).map_err(locate)?;
+    let unlimited = flows.iter().find(|flow| flow.bytes.is_none());
+    let ends_with_others = scenario.stop.after_last_flow.is_some()
+        && (sweep.has_collectives() || flows.iter().any(|flow| flow.bytes.is_some()));
+    let stop = scenario.stop.after.or(scenario.stop.limit);
+    if let (Some(flow), None, false) = (unlimited, stop, ends_with_others) {
+        let key = format!("traffic[{}].bytes", flow.section);
+        let message = "an unlimited flow never ends: `stop.after` is expected, as in \
+                       stop.after = \"20ms\"";
+        return Err(locate(BuildError::new(key, message)));
+    }
+    let routes = match &scenario.topology {
+        TopologyConfig::Graph(graph) => graph.routes.clone(),
+        _ => Vec::new(),
+    };
+    let spec = Spec {
+        topology,
+        routes,
+        wire: scenario.wire.clone(),
+        switches: devices.switches,
+        switch_ports: devices.switch_ports,
+        nics: devices.nics,
+        hosts: devices.hosts,
+        nccl: scenario.nccl.clone(),
+        flows,
+        collectives: sweep.collectives(0),
+        sections: section_names(&scenario.traffic),
+        stop: scenario.stop,
+        measure: scenario.measure,
+        sample: scenario.sample.clone(),
+        seed: scenario.seed,
+    };
+    crate::expect::check_names(&place.tree, &spec.topology)?;
+    let resolved = to_toml(&place.tree);
+    let place = Place { presets, ..place };
+    Ok(Loaded {
+        name: found.name.clone(),
+        scenario,
+        spec,
+        sweep,
+        resolved,
+        files,
+        sources: Sources::default(),
+        place,
+        origin: found.clone(),
+        options: options.clone(),
+    })
+}
+
+impl Loaded {
+    /// The same scenario with further keys set.
+    pub fn with(&self, set: &[String]) -> Result<Loaded, Complaint> {
+        let mut options = self.options.clone();
+        options.set.extend_from_slice(set);
+        load_found(self.origin.clone(), &options)
+    }
+
+    /// The figures of the presets in use that the scenario does not set itself.
+    pub fn figures(&self) -> Vec<Figure> {
+        let own: Vec<&str> = self.place.own.iter().map(String::as_str).collect();
+        in_use(&self.place.named, &own)
+    }
+
+    /// What the model needs for one run of the sweep.
+    pub fn spec_of(&self, run: usize) -> Spec {
+        Spec { collectives: self.sweep.collectives(run), ..self.spec.clone() }
+    }
+
+    /// The message for an error that the model found while it was built.
+    pub fn complaint(&self, error: BuildError) -> Complaint {
+        Complaint(self.place.locate(error).render(&self.sources))
+    }
+
+    /// Where a key stands, for messages: `scenario.toml:14`.
+    pub fn location(&self, key: &str) -> Option<String> {
+        Some(self.sources.location(self.place.nearest_origin(key)?))
+    }
+}
+
+/// The expanded tree, and which of its keys the user wrote.
+#[derive(Clone, Debug)]
+struct Place {
+    tree: Node,
+    presets: Vec<SourceId>,
+    /// Presets that the user's text names, the last of which wins.
+    named: Vec<(Kind, &'static str)>,
+    /// Keys that the user's text sets.
+    own: Vec<String>,
+}
+
+/// The presets that a user's tree names, in their order of precedence.
+fn named_presets(user: &Node) -> Vec<(Kind, &'static str)> {
+    let keys = [
+        ("preset", Kind::ScenarioPreset),
+        ("switch.preset", Kind::SwitchPreset),
+        ("nic.preset", Kind::NicPreset),
+        ("host.preset", Kind::HostPreset),
+        ("nic.congestion.preset", Kind::CongestionPreset),
+    ];
+    let named = |(key, kind): (&str, Kind)| {
+        let node = user.at(&Path::parse(key).ok()?)?;
+        Some((kind, library::find(kind, node.as_text()?)?.name))
+    };
+    keys.into_iter().filter_map(named).collect()
+}
+
+/// The keys of a tree's leaves, in tables.
+fn leaves(node: &Node, prefix: &str, keys: &mut Vec<String>) {
+    let Some(table) = node.as_table() else { return keys.push(prefix.to_owned()) };
+    for entry in table {
+        let key =
+            if prefix.is_empty() { entry.key.clone() } else { format!("{prefix}.{}", entry.key) };
+        leaves(&entry.node, &key, keys);
+    }
+}
+
+impl Place {
+    /// Gives a model's error the place of its key.
+    fn locate(&self, error: BuildError) -> LoadError {
+        let origin = self.nearest_origin(&error.key);
+        LoadError { message: error.message, path: Some(error.key), origin, help: None }
+    }
+
+    /// The origin of the deepest part of `key` that the user wrote.
+    fn nearest_origin(&self, key: &str) -> Option<Origin> {
+        let mut key = key;
+        loop {
+            let node = Path::parse(key).ok().and_then(|path| self.tree.at(&path));
+            if let Some(node) = node
+                && !self.presets.contains(&node.origin.source)
+            {
+                return Some(node.origin);
+            }
+            match key.rfind(['.', '[']) {
+                Some(end) => key = &key[..end],
+                None => return Some(self.tree.origin),
+            }
+        }
+    }
+}
+
+/// What each section is called in a path: `.storage`, or `[1]` if its name is missing or shared.
+fn section_names(sections: &[TrafficConfig]) -> Vec<String> {
+    let names: Vec<&str> = sections.iter().map(TrafficConfig::name).collect();
+    let plain = |name: &str| {
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
+    };
+    let called = |(index, name): (usize, &&str)| {
+        let unique = names.iter().filter(|other| *other == name).count() == 1;
+        if unique && plain(name) { format!(".{name}") } else { format!("[{index}]") }
+    };
+    names.iter().enumerate().map(called).collect()
+}
+
+/// Refuses variables of NCCL's that were removed or change nothing here, and says so.
+fn explain_variables(tree: &Node) -> Result<(), LoadError> {
+    let Some(nccl) = tree.get("nccl").and_then(Node::as_table) else { return Ok(()) };
+    for entry in nccl {
+        if let Some(why) = explain_variable(&entry.key) {
+            return Err(LoadError::new(why)
+                .at(entry.key_origin)
+                .within(&format!("nccl.{}", entry.key)));
+        }
+    }
+    Ok(())
+}
+
+/// Gives the hosts the NICs that they are described with.
+fn lay_out_nics(
+    topology: &mut Topology,
+    hosts: &[Option<Arc<HostConfig>>],
+) -> Result<(), BuildError> {
+    let mut layouts: Vec<Option<Vec<NicLayout>>> = Vec::new();
+    for (id, config) in (0..).map(NodeId).zip(hosts) {
+        let layout = match config {
+            Some(config) => {
+                let plans = nics(config, topology.ports_of(id).count() as u32)?;
+                Some(plans.iter().map(|nic| nic.layout()).collect())
+            }
+            None => None,
+        };
+        layouts.push(layout);
+    }
+    topology.set_nics(|host| layouts[host.index()].as_deref());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use models::congestion::CongestionConfig;
+    use models::nic::NicConfig;
+    use models::switch::SwitchConfig;
+    use sim_core::Rate;
+
+    const STAR: &str = "[topology]\nkind = \"star\"\nhosts = 2\n\
+                        link = { rate = \"100Gbps\", delay = \"1us\" }\n";
+
+    fn scenario(text: &str) -> Scenario {
+        let mut sources = Sources::default();
+        let options = LoadOptions::default();
+        let text = format!("{text}\n{STAR}");
+        let found = Found { text, name: "test".into(), folder: None, label: "test".into() };
+        let loaded = load_text(&mut sources, &found, &options);
+        loaded.map_err(|error| error.render(&sources)).unwrap().scenario
+    }
+
+    fn ai_rate(scenario: &Scenario) -> Option<Rate> {
+        match &scenario.nic.congestion {
+            CongestionConfig::Dcqcn(dcqcn) => Some(dcqcn.rpg_ai_rate),
+            CongestionConfig::None(_) => None,
+        }
+    }
+
+    #[test]
+    fn the_generic_presets_are_the_defaults_of_the_model() {
+        let scenario = scenario("");
+        assert_eq!(scenario.switch, SwitchConfig::default());
+        assert_eq!(scenario.nic, NicConfig::default());
+    }
+
+    #[test]
+    fn later_layers_win() {
+        // generic < scenario preset < section preset < congestion preset < the file
+        let base = scenario("preset = \"hpcc-ns3\"");
+        assert_eq!(base.switch.buffer.cell.get(), 1);
+        assert_eq!(ai_rate(&base), Some(Rate::from_mbps(20)));
+        let sections = scenario(
+            "preset = \"hpcc-ns3\"\nswitch.preset = \"generic-32mb\"\n\
+             nic.congestion.preset = \"mlx5-default\"\nnic.congestion.rpg_hai_rate = \"7Mbps\"",
+        );
+        assert_eq!(sections.switch.buffer.cell.get(), 256);
+        assert_eq!(ai_rate(&sections), Some(Rate::from_mbps(5)));
+        let CongestionConfig::Dcqcn(dcqcn) = &sections.nic.congestion else { panic!() };
+        assert_eq!(dcqcn.rpg_hai_rate, Rate::from_mbps(7));
+        assert_eq!(sections.nic.np.notify, models::nic::Notify::Cnp);
+        // what only the scenario preset says stays
+        assert_eq!(sections.nic.mtu, 1000);
+    }
+
+    #[test]
+    fn a_congestion_preset_brings_its_algorithm_and_its_notification_point() {
+        let paper = scenario("nic.congestion.preset = \"dcqcn-paper\"");
+        assert_eq!(ai_rate(&paper), Some(Rate::from_mbps(40)));
+        assert_eq!(paper.nic.np.cnp_scope, models::nic::CnpScope::Qp);
+        let own = scenario(
+            "nic.congestion.preset = \"dcqcn-paper\"\nnic.np.cnp_scope = \"destination-ip\"",
+        );
+        assert_eq!(own.nic.np.cnp_scope, models::nic::CnpScope::DestinationIp);
+        assert_eq!(ai_rate(&scenario("nic.congestion.algorithm = \"none\"")), None);
+        let off = scenario("nic.preset = \"connectx-6-dx\"\nnic.congestion = \"none\"");
+        assert_eq!(ai_rate(&off), None);
+    }
+
+    #[test]
+    fn a_threshold_replaces_its_rival() {
+        let fixed = scenario("switch.buffer.lossless.static_th = \"1MB\"");
+        assert_eq!(fixed.switch.buffer.lossless.dynamic_th, None);
+    }
+}
