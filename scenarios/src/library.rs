@@ -52,7 +52,7 @@ macro_rules! library {
 
 library! {
     Scenario "library": "incast", "incast-pfc-only", "permutation-fat-tree", "dcqcn-2-to-1",
-        "dumbbell-victim";
+        "dumbbell-victim", "incast-storage";
     ScenarioPreset "presets/scenario": "hpcc-ns3";
     SwitchPreset "presets/switch": "generic", "generic-32mb";
     NicPreset "presets/nic": "generic", "connectx-6-dx";

@@ -84,8 +84,24 @@ pub struct IncastConfig {
     /// QPs of each sender, each with a flow of this size.
     #[serde(default = "one")]
     pub qps: u32,
+    /// The same again and again; once if absent.
+    pub repeat: Option<RepeatConfig>,
     /// DSCP, instead of the NIC's.
     pub dscp: Option<u8>,
+}
+
+/// `repeat`: rounds that start one after another, whether or not the one before is done. Each
+/// round has QPs of its own.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RepeatConfig {
+    /// From the start of one round to the start of the next.
+    pub every: Delta,
+    /// Number of rounds, the first included.
+    pub count: u32,
+    /// The times between rounds are random (exponential, with `every` as their mean).
+    #[serde(default)]
+    pub random: bool,
 }
 
 /// `kind = "permutation"`

@@ -1,19 +1,29 @@
 //! `[[traffic]]`: from what is asked for to flows with a source, a target, a size and a start.
 
+mod cdf;
 mod config;
 mod hosts;
+mod poisson;
+mod sizes;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sim_core::rng::{Domain, Stream};
 use sim_core::{Delta, Time};
 
-pub use config::{FlowConfig, FlowSize, FlowsConfig, IncastConfig, PermutationConfig};
+pub use config::{
+    FlowConfig, FlowSize, FlowsConfig, IncastConfig, PermutationConfig, RepeatConfig,
+};
 pub use hosts::{Directory, HostRef, Hosts};
+pub use poisson::PoissonConfig;
+pub use sizes::{PublishedSizes, Sizes};
 
 use crate::error::BuildError;
 use crate::ids::NodeId;
 use crate::topology::Topology;
+
+/// More flows than this are refused before they take memory.
+pub const FLOWS_MAX: usize = 50_000_000;
 
 /// One traffic section.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -24,6 +34,8 @@ pub enum TrafficConfig {
     Incast(IncastConfig),
     /// Every host sends to one other host and receives from one.
     Permutation(PermutationConfig),
+    /// Messages of random sizes at random times between random hosts.
+    Poisson(PoissonConfig),
     /// Flows one by one.
     Flows(FlowsConfig),
 }
@@ -64,6 +76,7 @@ pub fn flows(
         match section {
             TrafficConfig::Incast(incast) => plan.incast(incast)?,
             TrafficConfig::Permutation(permutation) => plan.permutation(permutation)?,
+            TrafficConfig::Poisson(poisson) => plan.poisson(poisson)?,
             TrafficConfig::Flows(list) => plan.list(list)?,
         }
     }
@@ -120,14 +133,50 @@ impl Plan<'_> {
             let message = format!("{} is out of range: 1 to 4096 is expected", incast.qps);
             return Err(BuildError::new(self.key("qps"), message));
         }
-        for sender in senders {
-            for _ in 0..incast.qps {
-                let start = self.start(incast.start, incast.jitter);
-                let flow = self.flow([sender, receiver], incast.bytes, start, incast.dscp);
-                self.flows.push(flow);
+        for round in self.rounds(incast, senders.len() * incast.qps as usize)? {
+            for sender in &senders {
+                for _ in 0..incast.qps {
+                    let start = self.start(incast.start + round, incast.jitter);
+                    let flow = self.flow([*sender, receiver], incast.bytes, start, incast.dscp);
+                    self.flows.push(flow);
+                }
             }
         }
         Ok(())
+    }
+
+    /// When each round of `flows` flows starts, after the first.
+    fn rounds(&mut self, incast: &IncastConfig, flows: usize) -> Result<Vec<Delta>, BuildError> {
+        let Some(repeat) = &incast.repeat else { return Ok(vec![Delta::ZERO]) };
+        let refuse = |key: &str, message: String| Err(BuildError::new(self.key(key), message));
+        if incast.bytes == FlowSize::Unlimited {
+            return refuse("bytes", "a flow without end cannot be repeated".into());
+        }
+        if repeat.every.is_zero() {
+            return refuse("repeat.every", "0 is out of range: a time is expected".into());
+        }
+        let most = FLOWS_MAX.saturating_sub(self.flows.len()) / flows;
+        if repeat.count == 0 || repeat.count as usize > most {
+            let message = format!("{} is out of range: 1 to {most} is expected", repeat.count);
+            return refuse("repeat.count", message);
+        }
+        // as much as any time that can be written
+        let longest = Delta::from_ms(1_000_000_000) / u64::from(repeat.count);
+        if repeat.every > longest {
+            let message = format!("{} rounds end beyond 1000000s", repeat.count);
+            return refuse("repeat.every", message);
+        }
+        let mean = repeat.every.ps() as f64;
+        let mut at = Delta::ZERO;
+        let next = |_| {
+            let now = at;
+            at = match repeat.random {
+                true => poisson::after(at, &mut self.random, mean),
+                false => at + repeat.every,
+            };
+            now
+        };
+        Ok((0..repeat.count).map(next).collect())
     }
 
     fn permutation(&mut self, permutation: &PermutationConfig) -> Result<(), BuildError> {
@@ -221,28 +270,72 @@ mod tests {
         assert_eq!(targets.len(), 50);
     }
 
+    fn incast(senders: Hosts, receiver: HostRef) -> IncastConfig {
+        IncastConfig {
+            name: String::new(),
+            senders,
+            receiver,
+            bytes: FlowSize::Bytes(Bytes::new(1)),
+            start: Delta::from_us(5),
+            jitter: Delta::ZERO,
+            qps: 1,
+            repeat: None,
+            dscp: None,
+        }
+    }
+
+    fn repeated(every: Delta, count: u32, random: bool) -> IncastConfig {
+        let repeat = Some(RepeatConfig { every, count, random });
+        IncastConfig { repeat, ..incast(Hosts::Range(0, 3), HostRef::Number(3)) }
+    }
+
+    #[test]
+    fn a_repeated_incast_starts_anew_after_each_period() {
+        let rounds = repeated(Delta::from_us(40), 3, false);
+        let flows = flows(&[TrafficConfig::Incast(rounds)], &star(4), 7).unwrap();
+        let starts: Vec<u64> = flows.iter().map(|flow| flow.start.ps() / 1_000_000).collect();
+        assert_eq!(starts, [5, 5, 5, 45, 45, 45, 85, 85, 85]);
+        let sources: Vec<u32> = flows.iter().map(|flow| flow.source.0).collect();
+        assert_eq!(sources[..3], sources[6..]);
+    }
+
+    #[test]
+    fn rounds_at_random_times_are_as_far_apart_on_average() {
+        let rounds = repeated(Delta::from_us(40), 10_001, true);
+        let flows = flows(&[TrafficConfig::Incast(rounds)], &star(4), 7).unwrap();
+        assert_eq!(flows.len(), 30_003);
+        let (first, last) = (flows[0].start, flows[30_000].start);
+        assert_eq!(first, Time::ZERO + Delta::from_us(5));
+        assert_eq!(flows[30_002].start, last);
+        // the mean of 10,000 exponential times: one sigma is 1 %
+        let mean = last.since(first).as_secs() / 10_000.0;
+        assert!((mean / 40e-6 - 1.0).abs() < 0.03, "{mean}");
+        let long = |pair: &&[Flow]| pair[1].start.since(pair[0].start) > Delta::from_us(80);
+        let firsts: Vec<Flow> = flows.iter().step_by(3).cloned().collect();
+        let long = firsts.windows(2).filter(long).count();
+        // exp(-2) = 13.5 % are more than twice the mean apart: 1,353 +- 34 (one sigma)
+        assert!((1_253..1_453).contains(&long), "{long}");
+    }
+
     #[test]
     fn bad_traffic_names_its_key() {
-        let error = flows(&[permutation(Some(4))], &star(4), 7).unwrap_err();
-        assert_eq!(error.key, "traffic[0].shift");
-        let incast = |senders, receiver| {
-            TrafficConfig::Incast(IncastConfig {
-                name: String::new(),
-                senders,
-                receiver,
-                bytes: FlowSize::Unlimited,
-                start: Delta::ZERO,
-                jitter: Delta::ZERO,
-                qps: 1,
-                dscp: None,
-            })
-        };
         let key = |traffic| flows(&[traffic], &star(4), 7).unwrap_err().key;
+        assert_eq!(key(permutation(Some(4))), "traffic[0].shift");
+        let key = |incast| key(TrafficConfig::Incast(incast));
         assert_eq!(key(incast(Hosts::Range(0, 4), HostRef::Number(2))), "traffic[0].receiver");
         assert_eq!(key(incast(Hosts::Range(0, 5), HostRef::Number(2))), "traffic[0].senders");
         assert_eq!(
             key(incast(Hosts::Range(0, 2), HostRef::Name("sw0".into()))),
             "traffic[0].receiver"
         );
+        let us = Delta::from_us(1);
+        assert_eq!(key(repeated(us, 0, false)), "traffic[0].repeat.count");
+        // 3 flows a round: 50 million are reached after 16,666,666
+        assert_eq!(key(repeated(us, 16_666_667, true)), "traffic[0].repeat.count");
+        assert_eq!(key(repeated(Delta::ZERO, 2, false)), "traffic[0].repeat.every");
+        let long = Delta::from_ms(600_000_000);
+        assert_eq!(key(repeated(long, 2, false)), "traffic[0].repeat.every");
+        let endless = IncastConfig { bytes: FlowSize::Unlimited, ..repeated(us, 2, false) };
+        assert_eq!(key(endless), "traffic[0].bytes");
     }
 }
