@@ -92,7 +92,7 @@ fn a_run_can_be_repeated_from_its_directory() {
 
 #[test]
 fn threads_and_repeats_do_not_change_the_report() {
-    for name in ["permutation-fat-tree", "dumbbell-victim"] {
+    for name in ["permutation-fat-tree", "dumbbell-victim", "incast-storage"] {
         let folder = tempfile::tempdir().unwrap();
         let report = |arguments: &[&str]| json_report(arguments, folder.path());
         let alone = report(&[name]);

@@ -55,7 +55,7 @@ macro_rules! library {
 
 library! {
     Scenario "library": "incast", "incast-pfc-only", "permutation-fat-tree", "dcqcn-2-to-1",
-        "dumbbell-victim", "allreduce-4x8-a100", "allreduce-4x8-a100-congested",
+        "dumbbell-victim", "incast-storage", "allreduce-4x8-a100", "allreduce-4x8-a100-congested",
         "allreduce-16x8-h100-rail";
     ScenarioPreset "presets/scenario": "hpcc-ns3";
     SwitchPreset "presets/switch": "generic", "generic-32mb", "trident3", "tomahawk3", "tomahawk4",

@@ -1,5 +1,6 @@
 //! Random streams: one per stochastic component, so that no component's draws move another's.
 
+use rand::distr::Distribution;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -33,9 +34,45 @@ impl Stream {
         p > 0.0 && (p >= 1.0 || self.0.random::<f64>() < p)
     }
 
+    /// A value of a distribution, which must not depend on the platform's mathematical functions.
+    pub fn draw<T>(&mut self, distribution: &impl Distribution<T>) -> T {
+        distribution.sample(&mut self.0)
+    }
+
     /// A uniform number below `bound`, which must not be zero.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.0.random_range(0..bound)
+    }
+
+    /// A uniform number from 0 to below 1.
+    pub fn unit(&mut self) -> f64 {
+        self.0.random()
+    }
+
+    /// An exponential number with mean 1.
+    ///
+    /// By von Neumann's comparisons ("Various techniques used in connection with random digits",
+    /// 1951), which are exact. Others, `rand_distr` among them, take a logarithm or an exponential
+    /// now and then, whose last digit differs between platforms.
+    pub fn exponential(&mut self) -> f64 {
+        let mut whole = 0.0;
+        loop {
+            // The length of a falling run from x on is at least n with probability
+            // x^(n-1) / (n-1)!, hence odd with probability exp(-x).
+            let first = self.unit();
+            let (mut last, mut odd) = (first, true);
+            loop {
+                let next = self.unit();
+                if next >= last {
+                    break;
+                }
+                (last, odd) = (next, !odd);
+            }
+            if odd {
+                return whole + first;
+            }
+            whole += 1.0;
+        }
     }
 }
 
@@ -69,5 +106,20 @@ mod tests {
         let hits = (0..100_000).filter(|_| stream.chance(0.2)).count();
         // binomial: 20,000 +- 126 (one sigma)
         assert!((19_400..20_600).contains(&hits), "{hits}");
+    }
+
+    #[test]
+    fn exponential_numbers_have_their_moments_and_tail() {
+        let mut stream = Stream::new(1, Domain::Traffic, 0);
+        let draws: Vec<f64> = (0..1_000_000).map(|_| stream.exponential()).collect();
+        let mean = |of: &dyn Fn(f64) -> f64| draws.iter().map(|x| of(*x)).sum::<f64>() / 1e6;
+        // one sigma: 0.001 of the mean, 0.0045 of the mean square (variance 4! - 2!^2 = 20)
+        assert!((mean(&|x| x) - 1.0).abs() < 0.004, "{}", mean(&|x| x));
+        assert!((mean(&|x| x * x) - 2.0).abs() < 0.018, "{}", mean(&|x| x * x));
+        for (beyond, share) in [(0.5, 0.606_531), (1.0, 0.367_879), (3.0, 0.049_787)] {
+            let found = mean(&|x| f64::from(x > beyond));
+            // binomial: at most 0.0005 (one sigma)
+            assert!((found - share).abs() < 0.002, "{found}, {share} is expected");
+        }
     }
 }

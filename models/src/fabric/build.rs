@@ -25,6 +25,7 @@ use crate::switch::{
     BufferPlan, Classifier, PortPlan, SchedulerConfig, Switch, SwitchConfig, Wred, plan_buffer,
 };
 use crate::topology::{NodeKind, Topology};
+use crate::traffic::FLOWS_MAX;
 use crate::wire::{Frames, LinkClock};
 
 /// A fabric that can be built: everything is checked.
@@ -53,8 +54,9 @@ pub fn plan(spec: Spec, shards: usize) -> Result<Plan, BuildError> {
     for config in spec.nics.iter().flatten() {
         check::nic(config)?;
     }
-    if spec.flows.len() > 50_000_000 {
-        return Err(BuildError::new("traffic", "at most 50 million flows can be"));
+    if spec.flows.len() > FLOWS_MAX {
+        let message = format!("at most {} million flows can be", FLOWS_MAX / 1_000_000);
+        return Err(BuildError::new("traffic", message));
     }
     let topology = &spec.topology;
     let frames = Frames::new(&spec.wire);
