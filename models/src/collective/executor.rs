@@ -264,13 +264,16 @@ impl Executor {
         self.agenda.peek().map_or(Time::MAX, |Reverse((time, _))| *time)
     }
 
-    /// Does all that is due at `now`.
-    pub fn advance(&mut self, now: Time, out: &mut Vec<Output>) {
+    /// Does all that is due at `now`; false if it had no effect, as what is left when all lanes are
+    /// done.
+    pub fn advance(&mut self, now: Time, out: &mut Vec<Output>) -> bool {
+        let mut effect = false;
         while let Some(Reverse((time, action))) = self.agenda.peek().copied() {
             if time > now {
                 break;
             }
             self.agenda.pop();
+            effect |= matches!(action, Action::Begin(_) | Action::Handled(_));
             match action {
                 Action::Begin(lane) => self.begin(now, lane, out),
                 Action::Handled(lane) => self.handled(now, lane, out),
@@ -290,6 +293,7 @@ impl Executor {
                 Action::Grant(recv) => self.post_cts(recv, out),
             }
         }
+        effect || !out.is_empty()
     }
 
     /// A message of a receiving end has come by the QP at `index` of its connection.

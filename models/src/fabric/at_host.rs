@@ -15,10 +15,11 @@ impl<P: Probe> Fabric<P> {
             return;
         }
         self.host_at[node as usize] = Time::MAX;
-        self.tally.last_activity = now;
         let Some(executor) = &mut self.executors[node as usize] else { return };
         let mut outputs = std::mem::take(&mut self.outputs);
-        executor.advance(now, &mut outputs);
+        if executor.advance(now, &mut outputs) {
+            self.tally.last_activity = now;
+        }
         for output in outputs.drain(..) {
             match output {
                 Output::Post { qp, bytes } => self.post(qp, bytes, agenda),
