@@ -64,9 +64,15 @@ fn every_library_scenario_meets_its_expectations_and_passes_its_check() {
         let folder = tempfile::tempdir().unwrap();
         let output = rocesim(&["run", name], folder.path());
         assert_eq!(output.status.code(), Some(0), "{name}:\n{}", text(&output.stdout));
-        for file in ["report.json", "scenario.toml", "flows.csv", "ports.csv", "series/ports.csv"] {
-            assert!(folder.path().join("runs").join(name).join(file).is_file(), "{name}/{file}");
+        let run = folder.path().join("runs").join(name);
+        for file in ["report.json", "scenario.toml", "flows.csv", "ports.csv"] {
+            assert!(run.join(file).is_file(), "{name}/{file}");
         }
+        let scenario = std::fs::read_to_string(run.join("scenario.toml")).unwrap();
+        let sampled = scenario.contains("interval = ");
+        assert_eq!(run.join("series/ports.csv").is_file(), sampled, "{name}");
+        let collective = scenario.contains("kind = \"collective\"");
+        assert_eq!(run.join("collectives.csv").is_file(), collective, "{name}");
         let check = rocesim(&["check", name], folder.path());
         assert_eq!(check.status.code(), Some(0), "{name}:\n{}", text(&check.stdout));
     }
