@@ -58,6 +58,68 @@ fn bad_arguments_say_what_was_expected() {
 }
 
 #[test]
+fn numbers_that_make_no_scenario_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let cases = [
+        "star --hosts 0",
+        "star --hosts 1",
+        "star --hosts 16384 --nics 32",
+        "star --spines 2",
+        "star --gpus 0",
+        "star --gpus 8 --nics 3",
+        "star --nic 1Gbps",
+        "star --nic 400G",
+        "star --cable 30",
+        "star --pattern allreduce",
+        "star --bytes 1MB..2MB",
+        "star --switch generic-32",
+        "star --nic-preset generik",
+        "star --node hgx-100",
+        "leaf-spine --hosts 64 --leaves 5",
+        "leaf-spine --hosts 17",
+        "leaf-spine --oversubscription 0",
+        "leaf-spine --spines 0",
+        "rail --leaves 12",
+        "rail --leaves 16 --hosts 15",
+        "rail --leaves 16 --spines 0",
+        "fat-tree --k 5",
+        "fat-tree --k 4 --hosts 20",
+        "fat-tree --nics 2",
+        "ring --hosts 2",
+        "ring --leaves 5",
+        "rial",
+    ];
+    let mut messages = String::new();
+    for case in cases {
+        let arguments: Vec<&str> = std::iter::once("init").chain(case.split(' ')).collect();
+        let output = rocesim(&arguments, folder.path());
+        assert_eq!(output.status.code(), Some(2), "{case}");
+        assert!(output.stdout.is_empty(), "{case}");
+        let error = text(&output.stderr);
+        messages += &format!("---- {case}\n{}\n", error.lines().next().unwrap());
+    }
+    insta::assert_snapshot!("init_refuses", messages);
+}
+
+#[test]
+fn a_scenario_from_a_few_numbers_runs_as_it_is() {
+    for kind in ["star", "leaf-spine", "fat-tree", "rail", "dumbbell", "ring", "rail --gpus 2"] {
+        let folder = tempfile::tempdir().unwrap();
+        let words = format!("init {kind} --hosts 8 --bytes 200KB -o mine.toml");
+        let init: Vec<&str> = words.split(' ').collect();
+        assert_eq!(rocesim(&init, folder.path()).status.code(), Some(0), "{kind}");
+        let output = rocesim(&["run", "mine.toml"], folder.path());
+        let (out, error) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{kind}:\n{out}{error}");
+        let again = rocesim(&init, folder.path());
+        assert_eq!(again.status.code(), Some(2), "{kind}: what is there is not overwritten");
+        assert!(text(&again.stderr).contains("mine.toml: it is there already"));
+        let forced = rocesim(&[&init[..], &["--force"]].concat(), folder.path());
+        assert_eq!(forced.status.code(), Some(0), "{kind}");
+    }
+}
+
+#[test]
 fn every_library_scenario_meets_its_expectations_and_passes_its_check() {
     let names = scenarios::library::names(scenarios::library::Kind::Scenario);
     for name in names {

@@ -5,6 +5,7 @@
 //! - [`library`]: built-in scenarios and presets
 //! - [`provenance`]: where the figures of presets come from
 //! - [`resolve`]: file, presets, `--set` and overrides become one checked [`resolve::Loaded`]
+//! - [`init`]: a commented scenario from a few numbers
 //! - [`simulate`]: runs it: estimate, progress, report
 //! - [`check`], [`diagnose`]: what can be said before and after a run
 //! - [`expect`]: what must hold after a run (the section `[expect]`)
@@ -19,6 +20,7 @@ pub mod collectives;
 pub mod diagnose;
 pub mod expect;
 pub mod import;
+pub mod init;
 pub mod library;
 pub mod load;
 pub mod nccl_tests;

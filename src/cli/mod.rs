@@ -3,6 +3,7 @@
 mod check;
 mod compare;
 mod import;
+mod init;
 mod list;
 mod nccl_test;
 mod progress;
@@ -33,7 +34,9 @@ enum Command {
     /// Simulate a scenario; print the answer; write a run directory
     Run(run::RunArgs),
     /// Run a scenario's collective with the flags of nccl-tests; print its table
-    NcclTest(nccl_test::TestArgs),
+    NcclTest(Box<nccl_test::TestArgs>),
+    /// Write a commented scenario from a few numbers, to start from
+    Init(init::InitArgs),
     /// Say what is wrong with a scenario, without simulating
     Check(check::CheckArgs),
     /// List built-in scenarios and presets
@@ -73,6 +76,7 @@ impl Cli {
         let result = match self.command {
             Command::Run(args) => args.run(),
             Command::NcclTest(args) => args.run(),
+            Command::Init(args) => args.run(),
             Command::Check(args) => args.run(),
             Command::List(args) => args.run(),
             Command::Show(args) => args.run(),
