@@ -1,5 +1,6 @@
 //! The same scenario over several seeds: means and confidence intervals.
 
+use models::fabric::Running;
 use models::report::{FlowReport, PortReport, Report};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -37,8 +38,9 @@ pub fn run(
     let one = |seed: u64| {
         let options = LoadOptions { seed: Some(seed), ..options.clone() };
         let loaded = resolve::load(name, &options)?;
-        let plan = simulate::plan(&loaded, 1)?;
-        simulate::run(&loaded, plan, |_| owner()).map(|run| run.report)
+        let plans = simulate::plans(&loaded, 1)?;
+        let owner = |_: &Running| owner();
+        simulate::run_all(&loaded, plans, 1, false, &owner).map(|run| run.report)
     };
     pool.install(|| (first..first.saturating_add(count)).into_par_iter().map(one).collect())
 }
@@ -63,7 +65,12 @@ pub fn metrics(reports: &[Report]) -> Vec<Metric> {
             max: values.last().copied().unwrap_or(0.0),
         }
     };
+    let busbw = |report: &Report| {
+        let last = report.collectives.last();
+        last.and_then(|collective| collective.busbw_gbytes_per_s).unwrap_or(0.0)
+    };
     let mut metrics = vec![
+        metric("busbw_gbytes_per_s", &busbw),
         metric("fct_mean_s", &|report| stats::mean(&fct(report))),
         metric("fct_p99_s", &|report| stats::quantile(&fct(report), 0.99)),
         metric("fct_max_s", &|report| stats::quantile(&fct(report), 1.0)),

@@ -70,16 +70,16 @@ pub fn plans(loaded: &Loaded, threads: usize) -> Result<Vec<Plan>, Complaint> {
     (0..runs).map(|run| plan(run).map_err(|error| loaded.complaint(error))).collect()
 }
 
-/// Runs all `plans` of `loaded`, `threads` at a time; `owner` is asked now and then whether to go on,
-/// and sees the payload that all runs have delivered.
+/// Runs all `plans` of `loaded`, `threads` at a time, and tries `remedies` if it is to; `owner` is
+/// asked now and then whether to go on, and sees the payload that all runs have delivered.
 pub fn run_all(
     loaded: &Loaded,
     plans: Vec<Plan>,
     threads: usize,
+    remedies: bool,
     owner: &(dyn Fn(&Running) -> Verdict + Sync),
 ) -> Result<Finished, Complaint> {
     let begin = Instant::now();
-    let hops: Vec<f64> = plans.iter().map(|plan| estimate(plan).packet_hops).collect();
     let delivered: Vec<AtomicU64> = plans.iter().map(|_| AtomicU64::new(0)).collect();
     let one = |(index, plan): (usize, Plan)| {
         let run = run(loaded, plan, |running| {
@@ -109,14 +109,18 @@ pub fn run_all(
         finished.sort_by_key(|(index, _)| *index);
         finished.into_iter().map(|(_, run)| run).collect()
     };
-    let mut finished = combine(finished?, begin.elapsed().as_secs_f64(), threads);
+    let runs = finished?;
+    let hops: Vec<f64> = runs.iter().map(|run| run.report.packet_hops as f64).collect();
+    let mut finished = combine(runs, begin.elapsed().as_secs_f64(), threads);
     let trying = |running: &Running| {
         // all of the run itself is done
         let mut running = *running;
         running.tally.delivered_bytes = u64::MAX;
         owner(&running)
     };
-    diagnose::try_remedies(loaded, &mut finished, &hops, &trying)?;
+    if remedies {
+        diagnose::try_remedies(loaded, &mut finished, &hops, &trying)?;
+    }
     let figures = loaded.figures();
     let assumed = sensitive(&figures, &finished.report).into_iter().map(|found| AssumedFigure {
         key: found.figure.key.clone(),
@@ -197,6 +201,7 @@ pub fn run(
     report.performance = report::Performance {
         wall_time_s: wall.elapsed().as_secs_f64(),
         cpu_time_s,
+        remedies_cpu_time_s: 0.0,
         events: outcome.events,
         packet_hops: report.packet_hops,
         packet_hops_per_cpu_s: report.packet_hops as f64 / cpu_time_s.max(1e-9),

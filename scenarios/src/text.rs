@@ -91,12 +91,16 @@ pub fn summary(report: &Report) -> String {
     let performance = &report.performance;
     let _ = writeln!(
         text,
-        "{} events, {} packet-hops in {:.2} s of CPU ({:.2} M packet-hops/s), peak {}, \
+        "{} events, {} packet-hops in {:.2} s of CPU ({:.2} M packet-hops/s){}, peak {}, \
          fingerprint {}",
         grouped(performance.events),
-        grouped(report.packet_hops),
+        grouped(performance.packet_hops),
         performance.cpu_time_s,
         performance.packet_hops_per_cpu_s / 1e6,
+        match performance.remedies_cpu_time_s {
+            0.0 => String::new(),
+            time => format!(", remedies tried in {time:.2} s"),
+        },
         bytes(performance.peak_rss_bytes as f64),
         report.fingerprint
     );

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use models::fabric::Plan;
 use models::report::Severity;
+use scenarios::simulate::Estimate;
 use scenarios::{check, resolve, simulate, text};
 use sim_core::Bytes;
 
@@ -19,20 +20,21 @@ pub(super) struct CheckArgs {
 impl CheckArgs {
     pub(super) fn run(&self) -> CommandResult {
         let loaded = resolve::load(&self.scenario.scenario, &self.scenario.options())?;
-        let plan = simulate::plan(&loaded, 1)?;
+        let plans = simulate::plans(&loaded, 1)?;
+        let plan = &plans[0];
         let topology = &plan.wiring.topology;
-        let estimate = simulate::estimate(&plan);
+        let estimate: Estimate = plans.iter().map(simulate::estimate).sum();
         print(&format!(
             "{}: {} hosts, {} switches, {} links, {} flows; about {:.1} M packet-hops\n\n",
             loaded.name,
             topology.hosts().count(),
             topology.switches().count(),
             topology.ports().len() / 2,
-            plan.wiring.qps.len(),
+            plan.wiring.data_qps,
             estimate.packet_hops / 1e6
         ));
-        print(&text::table(&buffers(&plan)));
-        let notes = check::notes(&plan);
+        print(&text::table(&buffers(plan)));
+        let notes = check::notes(plan);
         let location = |key: &str| loaded.location(key);
         print("\n");
         print(&text::notes(&notes, location));

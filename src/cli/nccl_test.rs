@@ -20,7 +20,6 @@ use super::{CommandResult, ScenarioArgs};
 pub(super) struct TestArgs {
     /// The operation: all_reduce
     #[arg(value_name = "OP", value_parser = operation)]
-    #[allow(dead_code, reason = "its parser refuses all others")]
     operation: &'static str,
     #[command(flatten)]
     scenario: ScenarioArgs,
@@ -193,6 +192,7 @@ impl TestArgs {
             }
         };
         let mut set = vec![
+            format!("{section}.op={}", self.operation),
             format!("{section}.bytes={bytes}"),
             format!("{section}.iterations={}", self.iterations),
             format!("{section}.warmup={}", self.warmup),
@@ -280,6 +280,7 @@ mod tests {
         test.check().unwrap();
         let set = test.assignments("traffic.allreduce");
         let expected = [
+            "traffic.allreduce.op=all_reduce",
             "traffic.allreduce.bytes={ from = \"128MiB\", to = \"8GiB\", factor = 2 }",
             "traffic.allreduce.iterations=20",
             "traffic.allreduce.warmup=5",
@@ -299,6 +300,7 @@ mod tests {
     fn the_defaults_are_one_size_once() {
         let test = parse("all_reduce_perf cluster").unwrap();
         let expected = [
+            "traffic[0].op=all_reduce",
             "traffic[0].bytes=\"32MiB\"",
             "traffic[0].iterations=1",
             "traffic[0].warmup=0",
@@ -309,7 +311,7 @@ mod tests {
         assert!(steps.is_err(), "-i and -f exclude each other");
         let steps = parse("all_reduce cluster -b 1000 -e 3000 -i 1k -c 0").unwrap();
         let bytes = "traffic[0].bytes={ from = \"1000B\", to = \"3000B\", step = \"1KiB\" }";
-        assert_eq!(steps.assignments("traffic[0]")[0], bytes);
+        assert_eq!(steps.assignments("traffic[0]")[1], bytes);
         assert_eq!((steps.check, test.check), (0, 1));
     }
 

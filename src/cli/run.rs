@@ -118,7 +118,7 @@ impl RunArgs {
             }
             self.verdict(begin)
         };
-        let run = simulate::run_all(&loaded, plans, threads, &owner);
+        let run = simulate::run_all(&loaded, plans, threads, true, &owner);
         if let Ok(mut progress) = progress.lock() {
             progress.finish();
         }

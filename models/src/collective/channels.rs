@@ -3,7 +3,7 @@
 //!
 //! NCCL searches the graph of each host (graph/search.cc): it tries speeds from a table, the
 //! fastest first, and fits as many channels as the NICs carry at that speed; the result is doubled
-//! (graph/connect.cc), on Hopper twice if there are fewer than 16. Here the NICs are the only
+//! once or more (see `duplicated`). Here the NICs are the only
 //! limit that the search sees, and GPUs within a host are fully connected.
 
 use sim_core::Rate;
@@ -68,7 +68,7 @@ fn gbytes(rate: Rate) -> f64 {
 
 /// Channels that the search finds on each device. A slower speed replaces the one at hand if all
 /// channels together then carry more, and if it is not below 0.49 of it.
-fn search(host: &HostView<'_>, speeds: &[f64]) -> Vec<u32> {
+fn search(host: &HostView<'_>, speeds: &[f64]) -> (f64, Vec<u32>) {
     let fit = |speed: f64| -> Vec<u32> {
         host.rates.iter().map(|rate| (gbytes(*rate) / speed).floor() as u32).collect()
     };
@@ -88,31 +88,36 @@ fn search(host: &HostView<'_>, speeds: &[f64]) -> Vec<u32> {
             best = Some((*speed, total, channels));
         }
     }
-    best.map_or_else(|| vec![1; host.rates.len()], |(.., channels)| channels)
+    best.map_or_else(|| (0.0, vec![1; host.rates.len()]), |(speed, _, channels)| (speed, channels))
 }
 
 /// MAXCHANNELS.
 const CHANNELS_MAX: u32 = 64;
 
-/// Number of channels on a single host: one for every 20 GB/s of NVLink (SM80_NVLINK_BW).
+/// Speed of a channel on a single host, in GB/s (SM80_NVLINK_BW).
+const LOCAL_SPEED: f64 = 20.0;
+
+/// Number of channels on a single host: one for every 20 GB/s of NVLink.
 fn local_channels(host: &HostView<'_>) -> u32 {
-    ((gbytes(host.config.nvlink.rate) / 20.0) as u32).clamp(1, 16)
+    ((gbytes(host.config.nvlink.rate) / LOCAL_SPEED) as u32).clamp(1, 16)
 }
 
 /// The channels of each of `hosts`, which agree in number. Each host has a device and a GPU.
 pub fn channels(hosts: &[HostView<'_>], nccl: &NcclConfig, bytes: u64) -> Vec<ChannelPlan> {
-    let newest = hosts.iter().map(|host| host.config.architecture).min();
-    let architecture = newest.unwrap_or(Architecture::Ampere);
+    let oldest = hosts.iter().map(|host| host.config.architecture).min();
+    let architecture = oldest.unwrap_or(Architecture::Ampere);
     let across = hosts.len() > 1;
-    let found: Vec<Vec<u32>> = match across {
+    let searched: Vec<(f64, Vec<u32>)> = match across {
         true => hosts.iter().map(|host| sequence(host, speeds(architecture))).collect(),
-        false => hosts.iter().map(|host| vec![0; local_channels(host) as usize]).collect(),
+        false => {
+            let local = |host| (LOCAL_SPEED, vec![0; local_channels(host) as usize]);
+            hosts.iter().map(local).collect()
+        }
     };
-    let base = found.iter().map(Vec::len).min().unwrap_or(1).max(1) as u32;
-    let mut count = (base * 2).min(CHANNELS_MAX);
-    if architecture >= Architecture::Hopper && across && count < 16 {
-        count *= 2;
-    }
+    let base = searched.iter().map(|(_, found)| found.len()).min().unwrap_or(1).max(1) as u32;
+    let slowest = searched.iter().map(|(speed, _)| *speed).min_by(f64::total_cmp);
+    let found: Vec<Vec<u32>> = searched.into_iter().map(|(_, found)| found).collect();
+    let mut count = duplicated(base, slowest.unwrap_or(0.0), architecture, across);
     count = count.max(nccl.min_nchannels.unwrap_or(1)).min(nccl.max_nchannels.unwrap_or(u32::MAX));
     count = count.clamp(1, CHANNELS_MAX);
     // fewer channels for small messages (enqueue.cc): 64 B for each of 512 threads
@@ -125,9 +130,25 @@ pub fn channels(hosts: &[HostView<'_>], nccl: &NcclConfig, bytes: u64) -> Vec<Ch
     hosts.iter().zip(&found).enumerate().map(plan).collect()
 }
 
-/// The device of each channel: round robin over the devices that have room.
-fn sequence(host: &HostView<'_>, speeds: &[f64]) -> Vec<u32> {
-    let mut left = search(host, speeds);
+/// How many channels `base` found ones of this speed become.
+fn duplicated(base: u32, speed: f64, architecture: Architecture, across: bool) -> u32 {
+    let (mut count, mut speed) = (base, speed);
+    // ncclTopoDupChannels (graph/search.cc)
+    let many = architecture > Architecture::Ampere && speed < 50.0 && count > 4;
+    if speed >= 25.0 && !many {
+        (count, speed) = (count * 2, speed / 2.0);
+    }
+    // connectRings, and two thread blocks for each fast channel (graph/connect.cc)
+    count *= 2;
+    if architecture >= Architecture::Hopper && across && speed > 45.0 && count < 16 {
+        count *= 2;
+    }
+    count.min(CHANNELS_MAX)
+}
+
+/// The device of each channel, round robin over the devices that have room; and their speed.
+fn sequence(host: &HostView<'_>, speeds: &[f64]) -> (f64, Vec<u32>) {
+    let (speed, mut left) = search(host, speeds);
     let mut order = Vec::new();
     while left.iter().any(|channels| *channels > 0) {
         for (device, channels) in left.iter_mut().enumerate().filter(|(_, left)| **left > 0) {
@@ -135,7 +156,7 @@ fn sequence(host: &HostView<'_>, speeds: &[f64]) -> Vec<u32> {
             order.push(device as u32);
         }
     }
-    order
+    (speed, order)
 }
 
 /// The way of a channel through a host. `found` holds the device of each channel of the search.
@@ -191,7 +212,9 @@ fn partner(host: &HostView<'_>, device: u32) -> u32 {
 fn nearest_other(host: &HostView<'_>, device: u32, gpu: u32) -> u32 {
     let nic = &host.nics[host.devices[device as usize].nic as usize];
     let others = (0..host.gpus).filter(|other| *other != gpu);
-    others.min_by_key(|other| (nic.path(*other), *other)).unwrap_or(gpu)
+    // of equals the next one, so that rings of different NICs end at different GPUs
+    let after = |other: u32| (other + host.gpus - gpu) % host.gpus;
+    others.min_by_key(|other| (nic.path(*other), after(*other))).unwrap_or(gpu)
 }
 
 /// All GPUs, from `first` to `last`.
@@ -248,6 +271,10 @@ mod tests {
         assert_eq!(count(&host(Volta, 8, 1, NicMode::Rails), 2, 100), 4);
         // DGX A100: eight NICs of 25 GB/s: 16
         assert_eq!(count(&host(Ampere, 8, 1, NicMode::Rails), 8, 200), 16);
+        // one NIC of 50 GB/s on A100: 48 is cut in two of 24, doubled
+        assert_eq!(count(&host(Ampere, 8, 1, NicMode::Rails), 1, 400), 4);
+        // H100 with four NICs of 25 GB/s: 8
+        assert_eq!(count(&host(Hopper, 8, 1, NicMode::Rails), 4, 200), 8);
         // HGX H100: eight NICs of 50 GB/s: 16; one GPU with one NIC: 1 x 2 x 2
         assert_eq!(count(&host(Hopper, 8, 1, NicMode::Rails), 8, 400), 16);
         assert_eq!(count(&host(Hopper, 1, 1, NicMode::Rails), 1, 400), 4);
@@ -283,7 +310,7 @@ mod tests {
         let strict = NcclConfig { cross_nic: 0, ..NcclConfig::default() };
         let rails = plan(2, &host(Architecture::Hopper, 8, 1, NicMode::Rails), 8, 400, &strict);
         assert_eq!((rails[0][3].enters, rails[0][3].leaves), (Some(3), Some(3)));
-        assert_eq!((rails[0][3].gpus[0], rails[0][3].gpus[7]), (3, 0));
+        assert_eq!((rails[0][3].gpus[0], rails[0][3].gpus[7]), (3, 4));
     }
 
     #[test]

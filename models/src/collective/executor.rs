@@ -491,9 +491,17 @@ impl Executor {
         self.lanes.iter().filter(of_job).all(|lane| lane.repeat == lane.info.repeats)
     }
 
-    /// Of a job's lanes here: time spent waiting for slices, and for slots to send by.
-    pub fn waits(&self, job: u32) -> [Delta; 2] {
-        let lanes = self.lanes.iter().filter(|lane| lane.info.job == job);
-        lanes.fold([Delta::ZERO; 2], |sum, lane| [sum[0] + lane.waited[0], sum[1] + lane.waited[1]])
+    /// Of a job's lanes here, up to `now`: time spent waiting for slices, and for slots to send by.
+    pub fn waits(&self, job: u32, now: Time) -> [Delta; 2] {
+        let mut waits = [Delta::ZERO; 2];
+        for lane in self.lanes.iter().filter(|lane| lane.info.job == job) {
+            for (sum, waited) in waits.iter_mut().zip(lane.waited) {
+                *sum += waited;
+            }
+            if let Some((reason, since)) = lane.blocked {
+                waits[reason] += now.since(since);
+            }
+        }
+        waits
     }
 }

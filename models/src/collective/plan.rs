@@ -319,7 +319,7 @@ fn link(
     });
     let gdr = |member: &Member<'_>, device: &Device, rank: u32| {
         let path = distance(&member.nics, device, ranks[rank as usize].gpu);
-        member.config.gdr && path <= nccl.net_gdr_level.0
+        member.config.gdr && path.of_nccl() <= nccl.net_gdr_level.0
     };
     let latency =
         |member: &Member<'_>, device: &Device| member.nics[device.nic as usize].pcie.latency;

@@ -275,10 +275,11 @@ impl<P: Probe> Fabric<P> {
 
     /// When payload that begins to drain now will be in memory.
     fn in_memory(&mut self, nic: usize, now: Time, payload: u16) -> Time {
-        match (self.nics[nic].dma, &self.nics[nic].receive) {
-            (Some(dma), _) => self.dmas[dma as usize].write(now, payload),
-            (None, Some(buffer)) => now + buffer.time_of(payload),
-            (None, None) => now,
+        let buffer = self.nics[nic].receive.as_ref();
+        let drained = buffer.map_or(now, |buffer| now + buffer.time_of(payload));
+        match self.nics[nic].dma {
+            Some(dma) => drained.max(self.dmas[dma as usize].write(now, payload)),
+            None => drained,
         }
     }
 
@@ -327,7 +328,7 @@ impl<P: Probe> Fabric<P> {
                 Notify::Echo => echo = true,
                 Notify::Cnp => {
                     let last_cnp = &mut receiver.last_cnp;
-                    if notification_point.on_marked(now, qp.source, last_cnp, &config.np) {
+                    if notification_point.on_marked(now, qp.source_address, last_cnp, &config.np) {
                         counters.np_cnp_sent += 1;
                         let cnp = Packet::new(Kind::Cnp, packet.qp, 0, self.wiring.frames.cnp);
                         self.tally.live += 1;

@@ -57,7 +57,7 @@ pub struct StopConfig {
     pub after: Option<Delta>,
     /// A run that takes longer is unfinished.
     pub limit: Option<Delta>,
-    /// The run ends this long after the last flow was acknowledged.
+    /// The run ends this long after the last flow was acknowledged and the last collective ended.
     pub after_last_flow: Option<Delta>,
     /// The run is deadlocked if switches hold frames and nothing but PFC moves for this long.
     pub stall: Delta,

@@ -145,7 +145,7 @@ impl Default for HostNicConfig {
 pub struct HostNic {
     /// Names of its RDMA devices, one for each port (one for a bond): `["mlx5_0", "mlx5_1"]`.
     pub names: Vec<String>,
-    /// The GPUs on the same PCIe switch.
+    /// The GPUs on the same PCIe switch; all if absent.
     pub affinity: Vec<u32>,
     /// See `host.nic`.
     pub ports: Option<u32>,
@@ -221,6 +221,14 @@ pub enum PathType {
 }
 
 impl PathType {
+    /// As NCCL sees it: its topology knows NUMA nodes, not the host bridges within one.
+    pub const fn of_nccl(self) -> PathType {
+        match self {
+            PathType::Node => PathType::Phb,
+            path => path,
+        }
+    }
+
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {

@@ -71,7 +71,7 @@ pub fn nics(config: &HostConfig, ports: u32) -> Result<Vec<NicPlan>, BuildError>
             return Err(BuildError::new(key("names"), message));
         }
         devices += count;
-        bonds += 1;
+        bonds += u32::from(mode == NicMode::Bond);
         for (position, name) in names.iter().enumerate() {
             let other = plans.iter().position(|plan| plan.names.contains(name));
             if let Some(other) = other.or(names[..position].contains(name).then_some(index)) {
@@ -95,7 +95,11 @@ pub fn nics(config: &HostConfig, ports: u32) -> Result<Vec<NicPlan>, BuildError>
             lag: nic.lag_port_select_mode.unwrap_or(config.nic.lag_port_select_mode),
             names,
             pcie,
-            affinity: nic.affinity.clone(),
+            // where nothing is said all are near
+            affinity: match nic.affinity.is_empty() {
+                true => (0..config.gpus).collect(),
+                false => nic.affinity.clone(),
+            },
             near: nic.near.unwrap_or(config.nic.near),
             far: nic.far.unwrap_or(config.nic.far),
         });

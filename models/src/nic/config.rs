@@ -213,7 +213,7 @@ pub enum Notify {
 pub enum CnpScope {
     /// Each QP.
     Qp,
-    /// Each host that is notified.
+    /// Each address that is notified.
     DestinationIp,
     /// The whole port.
     Port,

@@ -10,21 +10,21 @@ use super::config::{CnpScope, NpConfig};
 #[derive(Debug, Default)]
 pub struct NotificationPoint {
     port: Option<Time>,
-    hosts: BTreeMap<u32, Time>,
+    addresses: BTreeMap<u32, Time>,
 }
 
 impl NotificationPoint {
-    /// A marked packet from `host` arrives; `qp` is the timer of its QP. True if a CNP is due.
+    /// A marked packet from `address` arrives; `qp` is the timer of its QP. True if a CNP is due.
     pub fn on_marked(
         &mut self,
         now: Time,
-        host: u32,
+        address: u32,
         qp: &mut Option<Time>,
         config: &NpConfig,
     ) -> bool {
         let last = match config.cnp_scope {
             CnpScope::Qp => *qp,
-            CnpScope::DestinationIp => self.hosts.get(&host).copied(),
+            CnpScope::DestinationIp => self.addresses.get(&address).copied(),
             CnpScope::Port => self.port,
         };
         let pause = config.min_time_between_cnps;
@@ -33,7 +33,7 @@ impl NotificationPoint {
         }
         match config.cnp_scope {
             CnpScope::Qp => *qp = Some(now),
-            CnpScope::DestinationIp => drop(self.hosts.insert(host, now)),
+            CnpScope::DestinationIp => drop(self.addresses.insert(address, now)),
             CnpScope::Port => self.port = Some(now),
         }
         true

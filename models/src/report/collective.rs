@@ -30,7 +30,15 @@ fn report<P: Probe>(outcome: &Outcome<P>, plan: &Plan, number: u32) -> Collectiv
         all.filter(|(_, qp)| matches!(qp.role, Role::Data { job, .. } if job == number))
     };
     let done = outcome.finished(number);
-    let failed = qps().any(|(qp, _)| fabric.senders[qp].state == crate::nic::SenderState::Failed);
+    // a CTS that cannot be delivered stops a ring as well as data
+    let of_job = |role: Role| match role {
+        Role::Data { job, .. } | Role::Cts { job, .. } => job == number,
+        Role::Flow { .. } => false,
+    };
+    let senders = plan.wiring.qps.iter().zip(&fabric.senders);
+    let failed = senders
+        .filter(|(qp, _)| of_job(qp.role))
+        .any(|(_, sender)| sender.state == crate::nic::SenderState::Failed);
     let [repeats, timed] = job.repeats();
     let end = |repeat: u32| {
         let ends = of_hosts().map(|executor| executor.ends(number)[repeat as usize]);
@@ -43,7 +51,7 @@ fn report<P: Probe>(outcome: &Outcome<P>, plan: &Plan, number: u32) -> Collectiv
     let ranks = job.ranks.len() as u32;
     let time_s = done.then(|| end(repeats - 1).since(begin).as_secs() / f64::from(timed));
     let algbw = time_s.map(|time| job.bytes as f64 / time / 1e9);
-    let waits = of_hosts().map(|executor| executor.waits(number));
+    let waits = of_hosts().map(|executor| executor.waits(number, outcome.end));
     let waits = waits.fold([Delta::ZERO; 2], |sum, wait| [sum[0] + wait[0], sum[1] + wait[1]]);
     let span = if done { end(repeats - 1) } else { outcome.end }.since(job.start).as_secs();
     let lanes = f64::from(ranks * job.channels);

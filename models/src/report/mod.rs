@@ -97,6 +97,9 @@ pub struct Performance {
     pub wall_time_s: f64,
     /// CPU time of all threads.
     pub cpu_time_s: f64,
+    /// CPU time of trying remedies, beside that.
+    #[serde(default)]
+    pub remedies_cpu_time_s: f64,
     /// Events handled.
     pub events: u64,
     /// Frames that left a port.

@@ -187,7 +187,8 @@ fn failed_flows(report: &Report) -> Option<Finding> {
     let evidence = [("qp_error", json!(failed)), ("unfinished", json!(unfinished))];
     if failed > 0 {
         let text = format!("{failed} QPs are in error: transport retry counter exceeded");
-        let remedy = "find out why packets are lost (see drops), then raise nic.transport.timeout";
+        let remedy = "find out why packets are lost (see drops), then raise nic.transport.timeout \
+                      (nccl.IB_TIMEOUT of collectives)";
         let remedy = Some(remedy.to_owned());
         return Some(finding("qp_error", Severity::Error, text, evidence, remedy));
     }
@@ -200,7 +201,9 @@ fn failed_flows(report: &Report) -> Option<Finding> {
             "{unfinished} flows can never finish: their last packets or ACKs were lost and no \
              retransmission timer runs"
         );
-        let remedy = Some("set nic.transport.timeout to 1 or more".to_owned());
+        let remedy = Some(
+            "set nic.transport.timeout (nccl.IB_TIMEOUT of collectives) to 1 or more".to_owned(),
+        );
         return Some(finding("stalled", Severity::Error, text, evidence, remedy));
     }
     None
@@ -250,7 +253,7 @@ fn late_acks(report: &Report) -> Option<Finding> {
     }
     let text = format!("{timeouts} time-outs although no frame was lost: ACKs come too late");
     let remedy =
-        "raise nic.transport.timeout above the longest pause and queueing delay".to_owned();
+        "raise nic.transport.timeout (nccl.IB_TIMEOUT of collectives) above the longest pause and queueing delay".to_owned();
     let evidence = [("timeouts", json!(timeouts))];
     Some(finding("late_acks", Severity::Warning, text, evidence, Some(remedy)))
 }

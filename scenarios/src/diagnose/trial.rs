@@ -34,7 +34,7 @@ struct Scale {
     divisor: u64,
 }
 
-/// Tries the remedies of `finished`; `hops` estimates the cost of each run of the sweep.
+/// Tries the remedies of `finished`; `hops` is the cost of each run of the sweep.
 pub fn try_remedies(
     loaded: &Loaded,
     finished: &mut Finished,
@@ -42,7 +42,9 @@ pub fn try_remedies(
     owner: &(dyn Fn(&Running) -> Verdict + Sync),
 ) -> Result<(), Complaint> {
     let report = &finished.report;
-    let measured = report.collectives.last().and_then(|collective| collective.busbw_gbytes_per_s);
+    let per_run = (report.collectives.len() / loaded.sweep.runs()).max(1);
+    let first_of_last = report.collectives.len().checked_sub(per_run);
+    let measured = first_of_last.and_then(|index| report.collectives[index].busbw_gbytes_per_s);
     let candidates = candidates(loaded, finished);
     let Some(measured) = measured
         .filter(|_| report.outcome == OutcomeKind::Completed && loaded.sweep.has_collectives())
@@ -53,22 +55,25 @@ pub fn try_remedies(
         return Ok(());
     }
     let scale = scale(hops, candidates.len());
-    let per_run = report.collectives.len() / loaded.sweep.runs();
     let baseline = match scale.divisor {
         1 => report.collectives[scale.run * per_run].busbw_gbytes_per_s,
-        _ => measure(loaded, scale, owner)?.map(|(busbw, _)| busbw),
+        _ => measure(loaded, scale, owner)?.map(|trial| trial.busbw),
     };
     let Some(baseline) = baseline else { return Ok(()) };
+    let mut cost = 0.0;
     let mut best: Vec<Option<(f64, usize, Bytes)>> = vec![None; report.findings.len()];
     for (index, candidate) in candidates.iter().enumerate() {
         // a remedy that cannot be set here is none
         let Ok(changed) = loaded.with(&candidate.set) else { continue };
-        let Some((busbw, bytes)) = measure(&changed, scale, owner)? else { continue };
+        let Some(trial) = measure(&changed, scale, owner)? else { continue };
+        let Trial { busbw, bytes, cpu_time_s } = trial;
+        cost += cpu_time_s;
         let slot = &mut best[candidate.finding];
         if slot.is_none_or(|(most, ..)| busbw > most * 1.01) {
             *slot = Some((busbw, index, bytes));
         }
     }
+    finished.report.performance.remedies_cpu_time_s = cost;
     let tried: BTreeSet<usize> = candidates.iter().map(|candidate| candidate.finding).collect();
     for number in tried {
         let finding = &mut finished.report.findings[number];
@@ -177,12 +182,19 @@ fn scale(hops: &[f64], count: usize) -> Scale {
     }
 }
 
-/// busbw of the first collective, and its size.
+/// What a trial shows: busbw of the first collective, its size, and the cost.
+struct Trial {
+    busbw: f64,
+    bytes: Bytes,
+    cpu_time_s: f64,
+}
+
+/// Runs a scenario at a scale.
 fn measure(
     loaded: &Loaded,
     scale: Scale,
     owner: &(dyn Fn(&Running) -> Verdict + Sync),
-) -> Result<Option<(f64, Bytes)>, Complaint> {
+) -> Result<Option<Trial>, Complaint> {
     let mut spec: Spec = loaded.spec_of(scale.run);
     for collective in &mut spec.collectives {
         collective.bytes = (collective.bytes / scale.divisor).max(1 << 20);
@@ -190,5 +202,11 @@ fn measure(
     let Ok(plan) = fabric::plan(spec, 1) else { return Ok(None) };
     let run = simulate::run(loaded, plan, |running| owner(running))?;
     let first = run.report.collectives.first();
-    Ok(first.and_then(|c| Some((c.busbw_gbytes_per_s?, Bytes::new(c.bytes)))))
+    Ok(first.and_then(|collective| {
+        Some(Trial {
+            busbw: collective.busbw_gbytes_per_s?,
+            bytes: Bytes::new(collective.bytes),
+            cpu_time_s: run.report.performance.cpu_time_s,
+        })
+    }))
 }
