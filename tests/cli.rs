@@ -183,12 +183,22 @@ fn a_failed_expectation_exits_1_and_a_plot_is_a_picture() {
 }
 
 #[test]
-fn the_readme_shows_what_its_first_command_prints() {
+fn the_readme_shows_what_its_commands_print() {
     let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md"));
     let readme = readme.unwrap();
-    let (_, shown) = readme.split_once("```\n").unwrap();
-    let (shown, _) = shown.split_once("\n```").unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let output = rocesim(&["run", "incast-pfc-only", "--plot"], folder.path());
-    assert!(text(&output.stdout).starts_with(shown), "{}", text(&output.stdout));
+    let mut rest = readme.as_str();
+    for name in ["allreduce-4x8-a100", "allreduce-4x8-a100-congested"] {
+        let (_, block) = rest.split_once("```\n").unwrap();
+        let (shown, after) = block.split_once("\n```\n").unwrap();
+        rest = after;
+        let output = rocesim(&["run", name, "--plot"], folder.path());
+        let printed = text(&output.stdout);
+        assert!(printed.contains(shown), "{name} prints\n{printed}");
+        let picture = if name.ends_with("congested") { "links.svg" } else { "busbw.svg" };
+        let drawn = std::fs::read_to_string(folder.path().join("runs").join(name).join(picture));
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(name);
+        let kept = std::fs::read_to_string(docs.with_extension("svg"));
+        assert!(drawn.unwrap() == kept.unwrap(), "docs/{name}.svg is out of date");
+    }
 }

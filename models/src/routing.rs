@@ -13,12 +13,13 @@ use crate::topology::{NodeKind, StaticRoute, Topology};
 pub struct Routes {
     /// One for each address.
     columns: usize,
-    /// Row of each node but hosts with one port, which have no choice: `u32::MAX`.
+    /// Row of each node but hosts whose addresses have one port each, which have no choice:
+    /// `u32::MAX`.
     row: Vec<u32>,
     /// Row-major (node, address): index into `sets`.
     table: Vec<u32>,
     sets: Vec<Box<[u16]>>,
-    /// By node without a row: the node at the other end of its cable, and whether it forwards.
+    /// By node without a row: the node at the other end of its first cable, and whether it forwards.
     gate: Vec<(NodeId, bool)>,
 }
 
@@ -35,9 +36,12 @@ impl Routes {
         let mut gate = vec![(NodeId(0), false); nodes];
         let mut rows = 0;
         for node in (0..nodes as u32).map(NodeId) {
-            let mut ports = topology.ports_of(node);
-            match (topology.node(node).kind, ports.next(), ports.next()) {
-                (NodeKind::Host, Some(port), None) => {
+            // a host has a choice only among the ports of one address
+            let chooses = topology
+                .addresses_of(node)
+                .any(|address| topology.addresses()[address as usize].ports.len() > 1);
+            match (topology.node(node).kind, topology.ports_of(node).next()) {
+                (NodeKind::Host, Some(port)) if !chooses => {
                     let neighbour = topology.neighbour(port);
                     let forwards = topology.node(neighbour).kind == NodeKind::Switch;
                     gate[node.index()] = (neighbour, forwards);
@@ -170,6 +174,11 @@ impl Routes {
             }
         }
         Ok(())
+    }
+
+    /// Whether `node` has next hops of its own; a host without them sends by the port of its address.
+    pub fn chooses(&self, node: NodeId) -> bool {
+        self.row[node.index()] != u32::MAX
     }
 
     /// The ports of `node` that lead to `address` (of `host`), as indices within the node; empty if

@@ -268,13 +268,18 @@ fn collectives(plan: &Plan) -> Estimate {
         let Role::Data { job, connection } = qp.role else { continue };
         let Some(nic) = plan.spec.nics[qp.source as usize].as_ref() else { continue };
         let job = &wiring.jobs[job as usize];
-        let Link::Remote { qps, .. } = &job.connections[connection as usize].link else { continue };
+        let Link::Remote { qps, striping, .. } = &job.connections[connection as usize].link else {
+            continue;
+        };
         let ranks = job.ranks.len() as u32;
         let edge = job.bytes as f64 * job.config.op.bus_factor(ranks) / f64::from(job.channels);
         let bytes = edge * f64::from(job.repeats()[0]) / qps.len() as f64;
-        let packets = bytes / f64::from(nic.mtu);
-        let acks = 1.0 / f64::from(nic.transport.ack_every);
-        estimate.packet_hops += packets * (1.0 + acks) * plan.path(index).len() as f64;
+        // each slice is at least a packet, an ACK and a CTS
+        let slices = job.program(0, 0).receives() as f64 * f64::from(job.repeats()[0]);
+        let messages = slices * f64::from(striping.parts) / qps.len() as f64;
+        let packets = (bytes / f64::from(nic.mtu)).max(messages);
+        let frames = packets + messages + slices * 2.0 / qps.len() as f64;
+        estimate.packet_hops += frames * plan.path(index).len() as f64;
         estimate.payload_bytes += bytes;
     }
     estimate

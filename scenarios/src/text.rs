@@ -1,6 +1,6 @@
 //! What a person reads in the terminal.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use models::report::{Finding, FlowReport, OutcomeKind, Report, Severity};
@@ -131,9 +131,9 @@ const BINS: [(&str, f64); 5] = [
 /// What the collectives ran on; of a sweep, the last size.
 fn rings(report: &Report) -> String {
     let mut text = String::new();
-    let names: BTreeSet<&str> =
-        report.collectives.iter().map(|collective| collective.name.as_str()).collect();
-    let last = report.collectives.len().saturating_sub(names.len());
+    let jobs =
+        report.flows.iter().filter_map(|flow| flow.collective).max().map_or(1, |job| job + 1);
+    let last = report.collectives.len().saturating_sub(jobs as usize);
     for collective in &report.collectives[last..] {
         let _ = writeln!(
             text,
@@ -301,7 +301,11 @@ pub fn findings(findings: &[Finding]) -> String {
     for finding in findings {
         let _ = writeln!(text, "  {} {}", mark(finding.severity), finding.text);
         if let Some(remedy) = &finding.remedy {
-            let _ = writeln!(text, "          -> {remedy}");
+            let _ = writeln!(
+                text,
+                "          -> {}",
+                remedy.replace("; tried at", "\n             tried at")
+            );
         }
     }
     text.push('\n');

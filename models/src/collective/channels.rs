@@ -69,8 +69,10 @@ fn gbytes(rate: Rate) -> f64 {
 /// Channels that the search finds on each device. A slower speed replaces the one at hand if all
 /// channels together then carry more, and if it is not below 0.49 of it.
 fn search(host: &HostView<'_>, speeds: &[f64]) -> (f64, Vec<u32>) {
+    let usable = usable(host);
     let fit = |speed: f64| -> Vec<u32> {
-        host.rates.iter().map(|rate| (gbytes(*rate) / speed).floor() as u32).collect()
+        let rates = host.rates.iter().zip(&usable);
+        rates.map(|(rate, usable)| u32::from(*usable) * (gbytes(*rate) / speed) as u32).collect()
     };
     let within = |channels: u32, speed: f64| {
         host.gpus == 1 || f64::from(channels) * speed <= gbytes(host.config.nvlink.rate)
@@ -88,7 +90,19 @@ fn search(host: &HostView<'_>, speeds: &[f64]) -> (f64, Vec<u32>) {
             best = Some((*speed, total, channels));
         }
     }
-    best.map_or_else(|| (0.0, vec![1; host.rates.len()]), |(speed, _, channels)| (speed, channels))
+    let one = || (0.0, usable.iter().map(|usable| u32::from(*usable)).collect());
+    best.map_or_else(one, |(speed, _, channels)| (speed, channels))
+}
+
+/// Which devices are near a GPU that takes part; all if none is. NCCL searches with the nearest
+/// type of path first, and goes farther only while it finds nothing.
+fn usable(host: &HostView<'_>) -> Vec<bool> {
+    let near = |device: &Device| {
+        let nic = &host.nics[device.nic as usize];
+        nic.affinity.iter().any(|gpu| *gpu < host.gpus)
+    };
+    let usable: Vec<bool> = host.devices.iter().map(near).collect();
+    if usable.contains(&true) { usable } else { vec![true; usable.len()] }
 }
 
 /// MAXCHANNELS.
@@ -173,21 +187,16 @@ fn route(
         return Route { enters: None, leaves: None, gpus: all.collect() };
     }
     let device = found[channel as usize % found.len()];
-    let near = |device: u32| -> Vec<u32> {
-        let nic = &host.nics[host.devices[device as usize].nic as usize];
-        let near: Vec<u32> = nic.affinity.iter().copied().filter(|g| *g < host.gpus).collect();
-        if near.is_empty() { all.clone().collect() } else { near }
-    };
-    let own = near(device);
+    let own = near(host, device);
     let turn = channel as usize / host.devices.len();
     let first = own[turn % own.len()];
-    let partner = partner(host, device);
-    if host.gpus > 1 && own.len() == 1 && nccl.cross_nic > 0 && partner != device {
+    let partner = partner(host, device, first);
+    if let ([_], Some((partner, other)), true) = (&own[..], partner, nccl.cross_nic > 0) {
         // in by one rail and out by its partner; every other host the other way round, so that
-        // each flow stays on its rail (graph/connect.cc)
-        let other = near(partner)[0];
+        // each flow stays on its rail (graph/connect.cc); with NCCL_CROSS_NIC=1 it need not
         let (ends, devices) = ([first, other], [device, partner]);
-        let [a, b] = if parity.is_multiple_of(2) { [0, 1] } else { [1, 0] };
+        let swap = !parity.is_multiple_of(2) && nccl.cross_nic == 2;
+        let [a, b] = if swap { [1, 0] } else { [0, 1] };
         return Route {
             enters: Some(devices[a]),
             leaves: Some(devices[b]),
@@ -202,10 +211,24 @@ fn route(
     Route { enters: Some(device), leaves: Some(device), gpus }
 }
 
-/// The device that shares channels with `device` where NICs are crossed: 0 and 1, 2 and 3 ...
-fn partner(host: &HostView<'_>, device: u32) -> u32 {
-    let partner = device ^ 1;
-    if (partner as usize) < host.devices.len() { partner } else { device }
+/// The GPUs that take part and are near a device; all if none is.
+fn near(host: &HostView<'_>, device: u32) -> Vec<u32> {
+    let nic = &host.nics[host.devices[device as usize].nic as usize];
+    let near: Vec<u32> = nic.affinity.iter().copied().filter(|g| *g < host.gpus).collect();
+    if near.is_empty() { (0..host.gpus).collect() } else { near }
+}
+
+/// The device that shares channels with `device`, whose only GPU is `gpu`, where NICs are crossed;
+/// and its GPU: of GPUs 0 and 1, 2 and 3 ... the other one, and of its devices the one of the same
+/// number.
+fn partner(host: &HostView<'_>, device: u32, gpu: u32) -> Option<(u32, u32)> {
+    let other = gpu ^ 1;
+    let of = |gpu: u32| {
+        let all = 0..host.devices.len() as u32;
+        all.filter(move |device| near(host, *device) == [gpu])
+    };
+    let number = of(gpu).position(|own| own == device)?;
+    of(other).nth(number).map(|partner| (partner, other))
 }
 
 /// The GPU other than `gpu` that is nearest to a device.
@@ -278,6 +301,31 @@ mod tests {
         // HGX H100: eight NICs of 50 GB/s: 16; one GPU with one NIC: 1 x 2 x 2
         assert_eq!(count(&host(Hopper, 8, 1, NicMode::Rails), 8, 400), 16);
         assert_eq!(count(&host(Hopper, 1, 1, NicMode::Rails), 1, 400), 4);
+    }
+
+    #[test]
+    fn only_nics_next_to_gpus_that_take_part_are_used() {
+        let nccl = NcclConfig::default();
+        // HGX H100, one and two GPUs of eight: as many NICs
+        let devices = |gpus: u32| {
+            let config = host(Architecture::Hopper, 8, 1, NicMode::Rails);
+            let nics = nics(&config, 8).unwrap();
+            let devices = devices(&nics, true, None);
+            let rates = vec![Rate::from_gbps(400); 8];
+            let view =
+                HostView { config: &config, nics: &nics, devices: &devices, rates: &rates, gpus };
+            let plan = channels(&[view.clone(), view], &nccl, 1 << 30);
+            let mut used: Vec<u32> = plan[0].iter().filter_map(|route| route.enters).collect();
+            used.sort_unstable();
+            used.dedup();
+            used
+        };
+        assert_eq!((devices(1), devices(2)), (vec![0], vec![0, 1]));
+        // two NICs for each of eight GPUs: rings still end at another GPU, next to its NIC
+        let plan = plan(2, &host(Architecture::Ampere, 8, 1, NicMode::Rails), 16, 100, &nccl);
+        let route = &plan[0][0];
+        assert_eq!((route.enters, route.leaves), (Some(0), Some(2)));
+        assert_eq!((route.gpus[0], route.gpus[7]), (0, 1));
     }
 
     #[test]

@@ -263,6 +263,11 @@ mod text {
                 ) -> Result<MessageSizes, A::Error> {
                     let (mut from, mut to, mut step) = (None, None, None);
                     while let Some(key) = map.next_key::<String>()? {
+                        if step.is_some() && (key == "factor" || key == "step") {
+                            return Err(de::Error::custom(
+                                "`factor` or `step` is expected, not both",
+                            ));
+                        }
                         match key.as_str() {
                             "from" => from = Some(map.next_value::<Bytes>()?),
                             "to" => to = Some(map.next_value::<Bytes>()?),

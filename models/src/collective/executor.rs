@@ -146,6 +146,8 @@ struct JobState {
     running: Vec<(u32, u32)>,
     /// End of each repetition, over the ranks of this host.
     ends: Vec<Time>,
+    /// Bytes that went over NVLink.
+    nvlink_bytes: u64,
 }
 
 /// All lanes of one host.
@@ -161,8 +163,6 @@ pub struct Executor {
     from_host: Vec<Time>,
     jobs: Vec<JobState>,
     agenda: BinaryHeap<Reverse<(Time, Action)>>,
-    /// Bytes that went over NVLink.
-    pub nvlink_bytes: u64,
 }
 
 const NONE: u32 = u32::MAX;
@@ -181,7 +181,6 @@ impl Executor {
             from_host: vec![Time::ZERO; gpus],
             jobs: Vec::new(),
             agenda: BinaryHeap::new(),
-            nvlink_bytes: 0,
         }
     }
 
@@ -384,7 +383,7 @@ impl Executor {
             match send.peer {
                 Peer::Local(_) => {
                     pass(&mut self.nvlink[gpu], speeds.nvlink_rate);
-                    self.nvlink_bytes += bytes;
+                    self.jobs[state.info.job as usize].nvlink_bytes += bytes;
                 }
                 Peer::Remote { gdr: false, .. } => pass(&mut self.to_host[gpu], speeds.host_rate),
                 Peer::Remote { .. } => {}
@@ -483,6 +482,11 @@ impl Executor {
     /// Time at which the last rank of this host finished each repetition of a job.
     pub fn ends(&self, job: u32) -> &[Time] {
         self.jobs.get(job as usize).map_or(&[], |job| &job.ends)
+    }
+
+    /// Bytes of a job that went over NVLink here.
+    pub fn nvlink_bytes(&self, job: u32) -> u64 {
+        self.jobs.get(job as usize).map_or(0, |job| job.nvlink_bytes)
     }
 
     /// True if every rank of this host has finished all repetitions of a job.

@@ -24,10 +24,20 @@ pub struct NcclConfig {
     #[serde(rename = "PROTO", alias = "NCCL_PROTO")]
     pub proto: Protocol,
     /// At least so many channels.
-    #[serde(rename = "MIN_NCHANNELS", alias = "NCCL_MIN_NCHANNELS")]
+    #[serde(
+        rename = "MIN_NCHANNELS",
+        alias = "NCCL_MIN_NCHANNELS",
+        alias = "MIN_CTAS",
+        alias = "NCCL_MIN_CTAS"
+    )]
     pub min_nchannels: Option<u32>,
     /// At most so many channels.
-    #[serde(rename = "MAX_NCHANNELS", alias = "NCCL_MAX_NCHANNELS")]
+    #[serde(
+        rename = "MAX_NCHANNELS",
+        alias = "NCCL_MAX_NCHANNELS",
+        alias = "MAX_CTAS",
+        alias = "NCCL_MAX_CTAS"
+    )]
     pub max_nchannels: Option<u32>,
     /// Buffer of one channel and direction, in bytes; a chunk is half of it, a slice a quarter.
     #[serde(rename = "BUFFSIZE", alias = "NCCL_BUFFSIZE", deserialize_with = "bytes")]
@@ -328,8 +338,6 @@ pub fn explain_variable(name: &str) -> Option<String> {
         ("TREE_THRESHOLD", "2.5", "ALGO"),
         ("LL_THRESHOLD", "2.5", "PROTO"),
         ("SINGLE_RING_THRESHOLD", "2.3", "MIN_NCHANNELS"),
-        ("MAX_NRINGS", "2.5", "MAX_NCHANNELS"),
-        ("MIN_NRINGS", "2.5", "MIN_NCHANNELS"),
         ("RINGS", "2.5", "MIN_NCHANNELS"),
     ];
     if let Some((_, version, instead)) = removed.iter().find(|(removed, ..)| *removed == name) {

@@ -155,8 +155,9 @@ struct Member<'a> {
     first_rank: u32,
 }
 
-/// More ranks or repetitions than this are refused before memory is taken.
+/// More ranks, QPs or repetitions than this are refused before memory is taken.
 const RANKS_MAX: u32 = 65_536;
+const QPS_MAX: usize = 8_000_000;
 const REPEATS_MAX: u32 = 100_000;
 
 fn plan(collective: &Collective, setting: Setting<'_>) -> Result<Job, BuildError> {
@@ -194,9 +195,13 @@ fn plan(collective: &Collective, setting: Setting<'_>) -> Result<Job, BuildError
     let rings = rings(&members, &routes, channels);
     let mut connections = Vec::new();
     for (channel, ring) in (0..).zip(&rings) {
+        if connections.len() * setting.nccl.ib_qps_per_connection as usize > QPS_MAX {
+            let message = format!("this makes more than {QPS_MAX} QPs");
+            return Err(BuildError::new("nccl.IB_QPS_PER_CONNECTION", message));
+        }
         for (position, from) in ring.iter().enumerate() {
             let to = ring[(position + 1) % ring.len()];
-            let link = link(&members, &routes, channel, [*from, to], &ranks, setting);
+            let link = link(&members, &routes, channel, [*from, to], &ranks, setting)?;
             connections.push(Connection { channel, from: *from, to, link });
         }
     }
@@ -291,14 +296,14 @@ fn link(
     [from, to]: [u32; 2],
     ranks: &[Rank],
     setting: Setting<'_>,
-) -> Link {
+) -> Result<Link, BuildError> {
     let member = |rank: u32| {
         let after = members.partition_point(|member| member.first_rank <= rank);
         after.saturating_sub(1)
     };
     let (a, b) = (member(from), member(to));
     if a == b {
-        return Link::Local;
+        return Ok(Link::Local);
     }
     let route = |member: usize| &routes[member][channel as usize];
     let leaves = &members[a].devices[route(a).leaves.unwrap_or(0) as usize];
@@ -306,6 +311,13 @@ fn link(
     let nccl = setting.nccl;
     let width = leaves.links.len().max(enters.links.len()) as u32;
     let qps = nccl.ib_qps_per_connection * width;
+    if qps > 128 {
+        let message = format!(
+            "{} QPs on each of {width} merged ports are {qps}: NCCL has room for 128 a connection",
+            nccl.ib_qps_per_connection
+        );
+        return Err(BuildError::new("nccl.IB_QPS_PER_CONNECTION", message));
+    }
     let parts = if nccl.ib_split_data_on_qps != 0 { qps } else { width };
     let port = |member: &Member<'_>, index: u32| {
         let first = setting.topology.ports_of(member.host).next().map_or(0, |port| port.0);
@@ -323,10 +335,10 @@ fn link(
     };
     let latency =
         |member: &Member<'_>, device: &Device| member.nics[device.nic as usize].pcie.latency;
-    Link::Remote {
+    Ok(Link::Remote {
         qps: ends.collect(),
         striping: Striping { qps, parts },
         gdr: [gdr(&members[a], leaves, from), gdr(&members[b], enters, to)],
         pcie_latency: [latency(&members[a], leaves), latency(&members[b], enters)],
-    }
+    })
 }

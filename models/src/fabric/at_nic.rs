@@ -8,7 +8,7 @@ use super::{Event, Fabric, Queue, Role};
 use crate::congestion::{RateControl, RateController};
 use crate::counters::DropReason;
 use crate::nic::{
-    Arbiter, Nic, NicParams, Notify, Offered, Pacer, Progress, Reply, Sender, SenderState,
+    Arbiter, Nic, NicParams, Notify, Offered, Pacer, Progress, Read, Reply, Sender, SenderState,
 };
 use crate::packet::{Kind, Packet};
 use crate::probe::Probe;
@@ -61,12 +61,12 @@ impl<P: Probe> Fabric<P> {
             paused & (1 << sender.priority) == 0
         };
         let ready = arbiter.any_ready() && (paused == 0 || arbiter.next(open).is_some());
-        let memory =
-            self.nics[nic].dma.map_or(Time::ZERO, |dma| self.dmas[dma as usize].read_free());
+        let dma = self.nics[nic].dma.map(|dma| &self.dmas[dma as usize]);
+        let turn = dma.and_then(|dma| dma.turn(port)).unwrap_or(Time::ZERO);
         if busy && control {
             self.wake(port, busy_until, agenda);
-        } else if ready && (busy || memory > agenda.now()) {
-            self.wake(port, busy_until.max(memory), agenda);
+        } else if ready && (busy || turn > agenda.now()) {
+            self.wake(port, busy_until.max(turn), agenda);
         } else if let Some(time) = arbiter.next_wake() {
             self.wake(port, time.max(busy_until), agenda);
         }
@@ -82,9 +82,6 @@ impl<P: Probe> Fabric<P> {
         agenda: &mut Queue,
     ) -> Option<Packet> {
         let Nic { params, arbiter, counters, dma, .. } = &mut self.nics[nic];
-        if dma.is_some_and(|dma| self.dmas[dma as usize].read_free() > now) {
-            return None;
-        }
         while let Some(slot) = arbiter.due(now) {
             let sender = &mut self.senders[arbiter.qp(slot) as usize];
             if sender.state == SenderState::Waiting {
@@ -100,6 +97,13 @@ impl<P: Probe> Fabric<P> {
             let open = |slot: u32| paused & (1 << senders[qps[slot as usize] as usize].priority);
             arbiter.next(|slot| open(slot) == 0)
         }?;
+        let reads = match *dma {
+            Some(dma) => self.dmas[dma as usize].ask(now, port, params.requester.mtu),
+            None => Read::Turn,
+        };
+        if let Read::At(_) = reads {
+            return None;
+        }
         arbiter.served(slot);
         let qp = arbiter.qp(slot);
         let sender = &mut senders[qp as usize];
@@ -111,7 +115,7 @@ impl<P: Probe> Fabric<P> {
         let wire_len = frames.wire_len(len);
         sender.pacer.sent(now, wire_len, config.pacing, frame_time, &mut sender.control);
         counters.data_packets += 1;
-        if let Some(dma) = *dma {
+        if let (Read::Now, Some(dma)) = (reads, *dma) {
             self.dmas[dma as usize].read(now, segment.payload);
         }
         if segment.again {
@@ -189,7 +193,11 @@ impl<P: Probe> Fabric<P> {
                 let of_flow = matches!(self.wiring.qps[qp as usize].role, Role::Flow { .. });
                 finish(sender, SenderState::Failed, arbiter, now);
                 self.tally.failed += 1;
-                self.tally.count_finished(now, u64::from(of_flow));
+                if of_flow {
+                    self.tally.count_finished(now, 1);
+                } else {
+                    self.tally.collective_failed_at = self.tally.collective_failed_at.min(now);
+                }
             }
         }
         let nic = &mut self.nics[index];

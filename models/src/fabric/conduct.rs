@@ -68,9 +68,13 @@ impl Timeline {
         }
     }
 
-    /// When the run ends because all flows are acknowledged.
+    /// When the run ends because all flows are acknowledged; a collective that has failed never
+    /// ends, and nothing is waited for then.
     fn last_flow_end(&self, status: &Tally) -> Option<Time> {
         let after = self.stop.after_last_flow?;
+        if status.collective_failed_at < Time::MAX {
+            return Some(status.collective_failed_at.saturating_add(after));
+        }
         (status.finished >= self.flows && self.flows > 0)
             .then(|| status.last_finish.saturating_add(after))
     }
@@ -172,6 +176,7 @@ impl Tally {
             last_activity: self.last_activity.max(other.last_activity),
             delivered_bytes: self.delivered_bytes + other.delivered_bytes,
             failed: self.failed + other.failed,
+            collective_failed_at: self.collective_failed_at.min(other.collective_failed_at),
             live: self.live + other.live,
         }
     }

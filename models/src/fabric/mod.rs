@@ -69,7 +69,7 @@ pub struct Fabric<P: Probe = ()> {
 }
 
 /// What is summed over a shard as it runs.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Tally {
     /// Frames that left a port.
     pub packet_hops: u64,
@@ -99,9 +99,34 @@ pub struct Tally {
     pub delivered_bytes: u64,
     /// QPs in the error state.
     pub failed: u64,
+    /// When the first QP of a collective failed.
+    pub collective_failed_at: Time,
     /// Frames that exist, waiting or on their way (PFC included), and pauses that are open.
     /// A shard's part may be negative: frames are made in one and used up in another.
     pub live: i64,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Tally {
+            packet_hops: 0,
+            injected: 0,
+            injected_bytes: 0,
+            arrived: 0,
+            arrived_bytes: 0,
+            dropped: 0,
+            dropped_bytes: 0,
+            held: 0,
+            finished: 0,
+            last_finish: Time::ZERO,
+            last_progress: Time::ZERO,
+            last_activity: Time::ZERO,
+            delivered_bytes: 0,
+            failed: 0,
+            collective_failed_at: Time::MAX,
+            live: 0,
+        }
+    }
 }
 
 /// A frame for a port of another shard.

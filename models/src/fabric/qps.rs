@@ -252,7 +252,7 @@ impl Qps<'_> {
             nearest.contains(&index)
         };
         let ports: Vec<PortId> = ends.ports.iter().filter(near).copied().collect();
-        if !ports.is_empty() {
+        if self.routes.chooses(ends.source) && !ports.is_empty() {
             return ports;
         }
         let leads = |port: &&PortId| self.leads(**port, ends.target, ends.target_address);

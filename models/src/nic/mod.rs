@@ -21,7 +21,7 @@ pub use config::{
     CnpScope, Entropy, NicConfig, NicPfcConfig, NicQosConfig, Notify, NpConfig, ReceiveConfig,
     TransportConfig,
 };
-pub use dma::Dma;
+pub use dma::{Dma, Read};
 pub use go_back_n::{
     Progress, Receipt, Reply, Requester, RequesterParams, Responder, ResponderParams, Segment,
 };

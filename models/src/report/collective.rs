@@ -77,7 +77,7 @@ fn report<P: Probe>(outcome: &Outcome<P>, plan: &Plan, number: u32) -> Collectiv
             (false, true) => FlowStatus::Completed,
             (false, false) => FlowStatus::Unfinished,
         },
-        nvlink_bytes: of_hosts().map(|executor| executor.nvlink_bytes).sum(),
+        nvlink_bytes: of_hosts().map(|executor| executor.nvlink_bytes(number)).sum(),
         waiting_to_receive: share(waits[0]),
         waiting_to_send: share(waits[1]),
     }

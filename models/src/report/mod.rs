@@ -358,10 +358,13 @@ pub struct Finding {
     pub evidence: BTreeMap<String, serde_json::Value>,
     /// The setting to change, where that would help.
     pub remedy: Option<String>,
+    /// The collective that it is about, as index among those of one run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collective: Option<u32>,
     /// The remedy as assignments for `--set`, where it can be written so.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub set: Vec<String>,
-    /// busbw of the (first) collective with the remedy, in GB/s: it was tried.
+    /// busbw of that collective (the first if none is named) with the remedy, in GB/s: it was tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promised_busbw_gbytes_per_s: Option<f64>,
 }

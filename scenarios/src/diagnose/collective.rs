@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use models::collective::Link;
-use models::fabric::{Outcome, Plan, Role};
+use models::fabric::{DmaInfo, Plan, Role};
 use models::host::{NicMode, nics};
 use models::ids::NodeId;
 use models::report::{CollectiveReport, Finding, PortReport, Report, Severity};
@@ -14,22 +14,25 @@ use super::{finding, flows_by_port};
 use crate::check::dcqcn_is_on;
 
 /// All findings about collectives.
-pub(super) fn findings(report: &Report, plan: &Plan, outcome: &Outcome) -> Vec<Finding> {
+pub(super) fn findings(report: &Report, plan: &Plan) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (number, collective) in (0..).zip(&report.collectives) {
         if collective.nodes < 2 {
             continue;
         }
         let Some(job) = Job::new(report, plan, number, collective) else { continue };
-        findings.extend(job.lossy_class());
-        findings.extend(job.gdr_off());
-        findings.extend(job.pcie_limited());
-        findings.extend(job.few_channels());
-        findings.extend(job.nvlink_limited());
-        findings.extend(job.bond_imbalance());
-        findings.extend(job.paused_by_others(outcome));
-        findings.extend(job.dcqcn_throttling());
-        findings.extend(job.nic_limited());
+        let limits = [job.gdr_off(), job.pcie_limited(), job.few_channels(), job.nvlink_limited()];
+        let limited = limits.iter().any(Option::is_some);
+        let mut found: Vec<Finding> = limits.into_iter().flatten().collect();
+        found.extend(job.lossy_class());
+        found.extend(job.bond_imbalance());
+        found.extend(job.paused_by_others());
+        if !limited {
+            found.extend(job.dcqcn_throttling());
+        }
+        found.extend(job.nic_limited());
+        found.iter_mut().for_each(|finding| finding.collective = Some(number));
+        findings.append(&mut found);
     }
     findings
 }
@@ -101,13 +104,6 @@ impl<'a> Job<'a> {
 
     fn port(&self, port: u32) -> &'a PortReport {
         &self.report.ports[port as usize]
-    }
-
-    /// Time that the collective took.
-    fn span(&self) -> f64 {
-        let collective = self.collective;
-        let time = collective.time_s.map(|time| time * f64::from(collective.iterations));
-        time.unwrap_or(self.report.simulated_time_s).max(1e-12)
     }
 
     /// The NICs' ports that send its data.
@@ -186,11 +182,11 @@ impl<'a> Job<'a> {
                 "the GPU and the NIC are farther apart than NET_GDR_LEVEL = {} allows",
                 level.name()
             );
-            let remedy = "use the NIC next to the GPU; or set NET_GDR_LEVEL = SYS";
-            (why, "nccl.NET_GDR_LEVEL=SYS", remedy)
+            let remedy = "let the ring use GPUs next to their NICs (host.nics[].affinity, IB_HCA)";
+            (why, None, remedy)
         } else {
             let remedy = "load nvidia-peermem (or use dma-buf): host.gdr = true";
-            ("GPUDirect RDMA is off".to_owned(), "host.gdr=true", remedy)
+            ("GPUDirect RDMA is off".to_owned(), Some("host.gdr=true"), remedy)
         };
         let text = format!(
             "{}: {} of its {} connections between servers go through host memory at {} a GPU ({} is \
@@ -204,17 +200,20 @@ impl<'a> Job<'a> {
         let evidence = [("connections", json!(off.len()))];
         let mut found =
             finding("gdr_off", Severity::Warning, text, evidence, Some(remedy.to_owned()));
-        found.set = vec![set.to_owned()];
+        found.set = set.map(str::to_owned).into_iter().collect();
         Some(found)
     }
 
     /// PCIe is slower than the ports of a NIC.
     fn pcie_limited(&self) -> Option<Finding> {
         let ports = self.source_ports();
-        let dma = self.plan.wiring.dmas.iter().find(|dma| ports.contains(&dma.ports[0]))?;
-        let rates =
-            dma.ports.iter().map(|port| self.plan.wiring.wires[*port as usize].clock.rate());
-        let line: u64 = rates.map(Rate::bps).sum();
+        let line = |dma: &&DmaInfo| -> u64 {
+            let used = dma.ports.iter().filter(|port| ports.contains(port));
+            used.map(|port| self.plan.wiring.wires[*port as usize].clock.rate().bps()).sum()
+        };
+        let slow = || self.plan.wiring.dmas.iter().filter(|dma| dma.rate.bps() < line(dma));
+        let dma = slow().next()?;
+        let line = line(&dma);
         let pauses: u64 = self
             .report
             .ports
@@ -227,7 +226,7 @@ impl<'a> Job<'a> {
             "{}: PCIe of the NICs ({}, {} for one) carries {}, their ports {}: at most {:.1} GB/s; \
              receiving NICs sent {pauses} XOFF frames",
             self.name(),
-            self.plan.wiring.dmas.len(),
+            slow().count(),
             self.node(node),
             dma.rate,
             Rate::from_bps(line),
@@ -253,7 +252,9 @@ impl<'a> Job<'a> {
         let config = self.plan.spec.hosts[host as usize].as_deref()?;
         let one = config.channel_rate.bps() as f64 / 8e9;
         let all = one * f64::from(channels);
-        if all > 0.98 * self.ceiling {
+        // small messages have fewer channels, whatever the variables say
+        let small = self.collective.bytes < u64::from(channels + 1) * 32_768;
+        if all > 0.98 * self.ceiling || small {
             return None;
         }
         let needed = (self.ceiling / one * 1.05).ceil().min(64.0) as u32;
@@ -293,13 +294,13 @@ impl<'a> Job<'a> {
     /// The QPs of a bond use its ports unevenly.
     fn bond_imbalance(&self) -> Option<Finding> {
         let wiring = &self.plan.wiring;
+        let own = self.source_ports();
         let mut worst: Option<(f64, u32, usize)> = None;
         for address in wiring.topology.addresses().iter().filter(|a| a.ports.len() > 1) {
             let sent: Vec<u64> =
                 address.ports.iter().map(|port| self.port(port.0).tx_bytes).collect();
             let (most, all) = (*sent.iter().max()?, sent.iter().sum::<u64>());
-            let own = |port: &models::ids::PortId| self.source_ports().contains(&port.0);
-            if all == 0 || !address.ports.iter().any(own) {
+            if all == 0 || !address.ports.iter().any(|port| own.contains(&port.0)) {
                 continue;
             }
             let ratio = most as f64 * sent.len() as f64 / all as f64;
@@ -331,32 +332,42 @@ impl<'a> Job<'a> {
         Some(found)
     }
 
-    /// Its ports, or links on its way, are paused because of a queue that other traffic fills.
-    fn paused_by_others(&self, outcome: &Outcome) -> Option<Finding> {
-        let flows = flows_by_port(self.plan);
-        let own: BTreeSet<usize> = self.qps.iter().copied().collect();
+    /// Links on its way are paused because of a queue that other traffic fills.
+    fn paused_by_others(&self) -> Option<Finding> {
+        let enough = 0.02 * self.report.simulated_time_s;
         let on_way: BTreeSet<u32> = self.qps.iter().flat_map(|qp| self.plan.path(*qp)).collect();
-        let victim = on_way
-            .iter()
-            .map(|port| self.port(*port))
-            .max_by(|a, b| a.paused_s.total_cmp(&b.paused_s))?;
-        let share = victim.paused_s / self.report.simulated_time_s.max(1e-12);
-        if share < 0.02 {
+        let paused = |port: &u32| self.port(*port).paused_s;
+        let victim = on_way.iter().copied().max_by(|a, b| paused(a).total_cmp(&paused(b)))?;
+        if paused(&victim) < enough {
             return None;
         }
-        // the congested queue: the deepest one of a port that is itself not paused
-        let roots = (0..).zip(&self.report.ports).filter(|(port, p)| {
-            let foreign = flows[*port].iter().any(|flow| !own.contains(flow));
-            p.paused_s < 0.02 * self.report.simulated_time_s && foreign && !p.port.contains("/nic")
-        });
-        let (root, cause) = roots.max_by_key(|(_, port)| port.max_queue_bytes)?;
-        let foreign = flows[root].iter().filter(|flow| !own.contains(flow)).count();
-        let shared = flows[root].len() - foreign;
-        if foreign == 0 || shared > foreign {
+        let flows = flows_by_port(self.plan);
+        // along the pauses: the queue behind a paused port that is deepest, until one is not paused
+        let mut root = victim;
+        for _ in 0..64 {
+            let next = flows[root as usize].iter().filter_map(|flow| {
+                let path = self.plan.path(*flow);
+                let place = path.iter().position(|port| *port == root)?;
+                path.get(place + 1).copied()
+            });
+            let deepest = next.max_by_key(|port| self.port(*port).max_queue_bytes);
+            let Some(deepest) = deepest else { break };
+            root = deepest;
+            if paused(&root) < enough {
+                break;
+            }
+        }
+        let own: BTreeSet<usize> = self.qps.iter().copied().collect();
+        let foreign: Vec<usize> =
+            flows[root as usize].iter().copied().filter(|flow| !own.contains(flow)).collect();
+        let shared = flows[root as usize].len() - foreign.len();
+        if root == victim || foreign.is_empty() || shared > foreign.len() {
             return None;
         }
-        let section = flows[root].iter().find(|f| !own.contains(f)).and_then(|f| self.section(*f));
-        let name = section.as_ref().map_or("other traffic".to_owned(), |(name, _)| name.clone());
+        let section = self.section(foreign[0]);
+        let name = section.as_ref().map_or("other traffic", |(name, _)| name.as_str());
+        let (victim, cause) = (self.port(victim), self.port(root));
+        let share = victim.paused_s / self.report.simulated_time_s;
         let text = format!(
             "{}: {} is paused {:.0} % of the time because of {}, whose queue {name} fills ({} flows, \
              {} deep): the pauses spread to links that the collective uses",
@@ -364,22 +375,20 @@ impl<'a> Job<'a> {
             victim.port,
             share * 100.0,
             cause.port,
-            foreign,
+            foreign.len(),
             Bytes::new(cause.max_queue_bytes)
         );
         let evidence = [
             ("victim", json!(victim.port)),
             ("paused_share", json!(share)),
             ("root", json!(cause.port)),
-            ("foreign_flows", json!(foreign)),
+            ("foreign_flows", json!(foreign.len())),
             ("max_queue_bytes", json!(cause.max_queue_bytes)),
-            ("samples", json!(outcome.samples())),
         ];
         let remedy = section.as_ref().map(|(name, _)| {
-            format!("give {name} a class of its own (another DSCP), so that only it is paused")
+            format!("move {name} to a class that PFC does not pause (it can be dropped then)")
         });
         let mut found = finding("paused_by_others", Severity::Warning, text, evidence, remedy);
-        found.evidence.remove("samples");
         found.set = section.into_iter().map(|(_, set)| set).collect();
         Some(found)
     }
@@ -406,18 +415,19 @@ impl<'a> Job<'a> {
         let busy = |port: u32| {
             let port = self.port(port);
             let wire = port.tx_bytes as f64 + port.tx_packets as f64 * gap;
-            wire * 8.0 / port.rate_bps as f64 / self.span()
+            wire * 8.0 / port.rate_bps as f64 / self.report.simulated_time_s.max(1e-12)
         };
         let on_way: BTreeSet<u32> = self.qps.iter().flat_map(|qp| self.plan.path(*qp)).collect();
         let marking = on_way.iter().copied().filter(|port| self.port(*port).ecn_marked_packets > 0);
         let hottest = marking.max_by(|a, b| busy(*a).total_cmp(&busy(*b)))?;
         let paused = on_way.iter().map(|port| self.port(*port).paused_s).fold(0.0, f64::max);
-        if busy(hottest) > 0.9 || paused > 0.02 * self.span() {
+        if busy(hottest) > 0.9 || paused > 0.02 * self.report.simulated_time_s {
             return None;
         }
         let port = self.port(hottest);
-        let ecn = self.plan.spec.switch_ports[hottest as usize].as_ref()?.ecn.iter().next();
-        let (queue, wred) = ecn?;
+        let queue = port.priorities.iter().max_by_key(|p| p.ecn_marked_packets)?.priority;
+        let config = self.plan.spec.switch_ports[hottest as usize].as_ref()?;
+        let wred = config.ecn.get(&queue)?;
         let text = format!(
             "{}: ECN slows the senders down although no link is full: {} marks {} packets and is busy \
              only {:.0} % of the time ({} notifications); kmin = {}, kmax = {} are too low for bursts \
@@ -439,6 +449,9 @@ impl<'a> Job<'a> {
         let rate = self.plan.wiring.wires[hottest as usize].clock.rate().bps();
         let kmin = Bytes::new(rate / 1_000_000);
         let kmax = Bytes::new(rate / 250_000);
+        if wred.kmin.to_bytes(config.buffer.cell) >= kmin.get() {
+            return None;
+        }
         let remedy = format!(
             "raise them to what is usual at this rate: kmin = {kmin}, kmax = {kmax} ({} and {} of \
              queue)",

@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use models::fabric::{Outcome, Plan, Role};
 use models::ids::NodeId;
-use models::report::{Finding, FlowReport, FlowStatus, OutcomeKind, PortReport, Report, Severity};
+use models::report::{
+    Finding, FlowReport, FlowStatus, NicReport, OutcomeKind, PortReport, Report, Severity,
+};
 use models::switch::Headroom;
 use serde_json::{Value, json};
 use sim_core::{Bytes, Delta};
@@ -58,7 +60,7 @@ pub fn findings(report: &Report, plan: &Plan, outcome: &Outcome) -> Vec<Finding>
     findings.extend(ecmp_imbalance(report, plan));
     findings.extend(incast(report, plan));
     findings.extend(truncated_samples(plan, outcome));
-    findings.extend(collective::findings(report, plan, outcome));
+    findings.extend(collective::findings(report, plan));
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     findings
 }
@@ -79,6 +81,7 @@ fn finding(
         text,
         evidence,
         remedy,
+        collective: None,
         set: Vec::new(),
         promised_busbw_gbytes_per_s: None,
     }
@@ -183,7 +186,10 @@ fn headroom_cause(plan: &Plan, port: &PortReport) -> (String, String) {
 
 fn failed_flows(report: &Report) -> Option<Finding> {
     let count = |status| report.flows.iter().filter(|flow| flow.status == status).count();
-    let (failed, unfinished) = (count(FlowStatus::QpError), count(FlowStatus::Unfinished));
+    let unfinished = count(FlowStatus::Unfinished);
+    // also those that carry CTS messages, which are no flows
+    let exceeded = |nic: &NicReport| nic.counters.get("req_transport_retries_exceeded").copied();
+    let failed = report.nics.iter().filter_map(exceeded).sum::<u64>();
     let evidence = [("qp_error", json!(failed)), ("unfinished", json!(unfinished))];
     if failed > 0 {
         let text = format!("{failed} QPs are in error: transport retry counter exceeded");

@@ -43,20 +43,19 @@ pub fn try_remedies(
 ) -> Result<(), Complaint> {
     let report = &finished.report;
     let per_run = (report.collectives.len() / loaded.sweep.runs()).max(1);
-    let first_of_last = report.collectives.len().checked_sub(per_run);
-    let measured = first_of_last.and_then(|index| report.collectives[index].busbw_gbytes_per_s);
-    let candidates = candidates(loaded, finished);
-    let Some(measured) = measured
-        .filter(|_| report.outcome == OutcomeKind::Completed && loaded.sweep.has_collectives())
-    else {
-        return Ok(());
+    let busbw_of = |run: usize| -> Vec<Option<f64>> {
+        let collectives = report.collectives.iter().skip(run * per_run).take(per_run);
+        collectives.map(|collective| collective.busbw_gbytes_per_s).collect()
     };
-    if candidates.is_empty() {
+    let measured = busbw_of(loaded.sweep.runs() - 1);
+    let candidates = candidates(loaded, finished);
+    let completed = report.outcome == OutcomeKind::Completed && loaded.sweep.has_collectives();
+    if !completed || candidates.is_empty() {
         return Ok(());
     }
     let scale = scale(hops, candidates.len());
     let baseline = match scale.divisor {
-        1 => report.collectives[scale.run * per_run].busbw_gbytes_per_s,
+        1 => Some(busbw_of(scale.run)),
         _ => measure(loaded, scale, owner)?.map(|trial| trial.busbw),
     };
     let Some(baseline) = baseline else { return Ok(()) };
@@ -66,8 +65,14 @@ pub fn try_remedies(
         // a remedy that cannot be set here is none
         let Ok(changed) = loaded.with(&candidate.set) else { continue };
         let Some(trial) = measure(&changed, scale, owner)? else { continue };
-        let Trial { busbw, bytes, cpu_time_s } = trial;
-        cost += cpu_time_s;
+        cost += trial.cpu_time_s;
+        // one that changes nothing at all is overruled by another key
+        if trial.busbw == baseline {
+            continue;
+        }
+        let job = job_of(&report.findings[candidate.finding]);
+        let Some(Some(busbw)) = trial.busbw.get(job).copied() else { continue };
+        let bytes = trial.bytes;
         let slot = &mut best[candidate.finding];
         if slot.is_none_or(|(most, ..)| busbw > most * 1.01) {
             *slot = Some((busbw, index, bytes));
@@ -77,23 +82,33 @@ pub fn try_remedies(
     let tried: BTreeSet<usize> = candidates.iter().map(|candidate| candidate.finding).collect();
     for number in tried {
         let finding = &mut finished.report.findings[number];
-        let helps = best[number].filter(|(busbw, ..)| *busbw > baseline * GAIN_MIN);
-        match helps {
-            Some((busbw, index, bytes)) => {
-                let promised = measured * busbw / baseline;
-                offer(finding, &candidates[index], [baseline, busbw], promised, bytes);
+        let job = job_of(finding);
+        let before = baseline.get(job).copied().flatten();
+        let measured = measured.get(job).copied().flatten();
+        let (Some(before), Some(measured)) = (before, measured) else { continue };
+        match best[number] {
+            Some((busbw, index, bytes)) if busbw > before * GAIN_MIN => {
+                let promised = measured * busbw / before;
+                offer(finding, &candidates[index], [before, busbw], promised, bytes);
             }
-            None => {
+            Some((.., bytes)) => {
                 finding.set.clear();
                 finding.remedy = None;
-                if best[number].is_some() {
-                    finding.text += " (the usual remedy was tried, and does not raise busbw)";
-                }
+                finding.text += &format!(
+                    " (the usual remedy was tried at {}, and does not raise busbw)",
+                    text::binary(bytes.get())
+                );
             }
+            None => {}
         }
     }
     rank(&mut finished.report.findings);
     Ok(())
+}
+
+/// The collective that a finding is about.
+fn job_of(finding: &Finding) -> usize {
+    finding.collective.unwrap_or(0) as usize
 }
 
 fn offer(
@@ -106,7 +121,7 @@ fn offer(
     let words = candidate.words.clone().or(finding.remedy.take()).unwrap_or_default();
     let set: Vec<String> = candidate.set.iter().map(|set| format!("--set '{set}'")).collect();
     finding.remedy = Some(format!(
-        "{words}\n             tried at {}: busbw {before:.2} -> {after:.2} GB/s with {}",
+        "{words}; tried at {}: busbw {before:.2} -> {after:.2} GB/s with {}",
         text::binary(bytes.get()),
         set.join(" ")
     ));
@@ -156,9 +171,16 @@ fn candidates(loaded: &Loaded, finished: &Finished) -> Vec<Candidate> {
 
 /// ECN thresholds that are usual at the rate of the deepest queue: 8 us and 32 us of it.
 fn usual_thresholds(finished: &Finished) -> Option<(Vec<String>, String)> {
-    let ports = finished.report.ports.iter().filter(|port| !port.port.contains("/nic"));
-    let deepest = ports.max_by_key(|port| port.max_queue_bytes)?;
-    let queue = deepest.priorities.iter().max_by_key(|p| p.max_queue_bytes)?.priority;
+    let wires = &finished.plan.wiring.wires;
+    let configs = &finished.plan.spec.switch_ports;
+    let ports = finished.report.ports.iter().zip(wires).zip(configs);
+    let lossless = ports.filter(|((_, wire), _)| wire.is_switch).flat_map(|((port, _), config)| {
+        let paused = config.as_ref().map_or(&[][..], |config| &config.pfc.priorities);
+        let queues = port.priorities.iter().filter(|queue| paused.contains(&queue.priority));
+        queues.map(move |queue| (port, queue))
+    });
+    let (deepest, queue) = lossless.max_by_key(|(_, queue)| queue.max_queue_bytes)?;
+    let queue = queue.priority;
     let kmin = Bytes::new(deepest.rate_bps / 1_000_000);
     let kmax = Bytes::new(deepest.rate_bps / 250_000);
     let set =
@@ -182,9 +204,9 @@ fn scale(hops: &[f64], count: usize) -> Scale {
     }
 }
 
-/// What a trial shows: busbw of the first collective, its size, and the cost.
+/// What a trial shows: busbw of each collective, the size of the first, and the cost.
 struct Trial {
-    busbw: f64,
+    busbw: Vec<Option<f64>>,
     bytes: Bytes,
     cpu_time_s: f64,
 }
@@ -196,17 +218,20 @@ fn measure(
     owner: &(dyn Fn(&Running) -> Verdict + Sync),
 ) -> Result<Option<Trial>, Complaint> {
     let mut spec: Spec = loaded.spec_of(scale.run);
-    for collective in &mut spec.collectives {
-        collective.bytes = (collective.bytes / scale.divisor).max(1 << 20);
+    if scale.divisor > 1 {
+        for collective in &mut spec.collectives {
+            let least = collective.bytes.min(1 << 20);
+            collective.bytes = (collective.bytes / scale.divisor).max(least);
+        }
     }
     let Ok(plan) = fabric::plan(spec, 1) else { return Ok(None) };
     let run = simulate::run(loaded, plan, |running| owner(running))?;
-    let first = run.report.collectives.first();
-    Ok(first.and_then(|collective| {
-        Some(Trial {
-            busbw: collective.busbw_gbytes_per_s?,
-            bytes: Bytes::new(collective.bytes),
-            cpu_time_s: run.report.performance.cpu_time_s,
-        })
+    let report = &run.report;
+    let busbw = report.collectives.iter().map(|collective| collective.busbw_gbytes_per_s);
+    let first = report.collectives.first().filter(|_| report.outcome == OutcomeKind::Completed);
+    Ok(first.map(|first| Trial {
+        busbw: busbw.collect(),
+        bytes: Bytes::new(first.bytes),
+        cpu_time_s: report.performance.cpu_time_s,
     }))
 }
