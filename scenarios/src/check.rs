@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use models::congestion::CongestionConfig;
-use models::fabric::Plan;
+use models::fabric::{Plan, Role};
 use models::ids::NodeId;
 use models::nic::{NicConfig, Notify};
 use models::report::Severity;
@@ -33,6 +33,7 @@ pub fn notes(plan: &Plan) -> Vec<Note> {
     notes.quanta(plan);
     notes.ecmp(plan);
     notes.oversubscription(plan);
+    notes.collectives(plan);
     notes.notes.sort_by_key(|note| std::cmp::Reverse(note.severity));
     notes.notes
 }
@@ -259,6 +260,26 @@ impl Notes {
                     self.add(Severity::Warning, "switch.ecmp", text);
                 }
             }
+        }
+    }
+
+    /// Collectives in a class that PFC does not protect, and NICs that PCIe holds back.
+    fn collectives(&mut self, plan: &Plan) {
+        let [dscp, _] = plan.spec.nccl.dscps();
+        for qp in plan.wiring.qps.iter().filter(|qp| matches!(qp.role, Role::Data { .. })) {
+            let Some(nic) = plan.spec.nics[qp.source as usize].as_deref() else { continue };
+            let priority = nic.qos.priority(dscp);
+            if !nic.pfc.priorities.contains(&priority) {
+                let text = format!(
+                    "data of collectives has DSCP {dscp} (IB_TC >> 2, 0 if unset) and priority \
+                     {priority}, which PFC does not protect"
+                );
+                self.add(Severity::Warning, "nccl.IB_TC", text);
+            }
+        }
+        for dma in &plan.wiring.dmas {
+            let text = format!("PCIe of some NICs carries {}, less than their ports", dma.rate);
+            self.add(Severity::Info, "host.nic.pcie.rate", text);
         }
     }
 

@@ -78,12 +78,16 @@ pub struct SendEnd {
     pub free: u64,
     striping: Striping,
     pending: Pending,
-    /// Sizes of the slices that the proxy sees and has not posted.
+    /// Sizes of the slices in the send buffer that the proxy has not seen,
+    filled: VecDeque<u64>,
+    /// and of those that it has seen and not posted.
     ready: VecDeque<u64>,
     /// Number of the next message.
     next: u64,
     /// CTS messages that have come, by QP of theirs; they go round robin.
     granted: Vec<u64>,
+    /// QPs of CTS messages that the proxy has not seen.
+    coming: VecDeque<u32>,
 }
 
 impl SendEnd {
@@ -93,20 +97,34 @@ impl SendEnd {
             free: SLOTS,
             striping,
             pending: Pending::new(striping.qps),
+            filled: VecDeque::new(),
             ready: VecDeque::new(),
             next: 0,
             granted: vec![0; cts_qps as usize],
+            coming: VecDeque::new(),
         }
     }
 
     /// A slice is in the send buffer.
     pub fn fill(&mut self, bytes: u64) {
-        self.ready.push_back(bytes);
+        self.filled.push_back(bytes);
+    }
+
+    /// The proxy sees the next slice that was filled in.
+    pub fn see_slice(&mut self) {
+        self.ready.extend(self.filled.pop_front());
     }
 
     /// A CTS has come by this QP.
     pub fn grant(&mut self, qp: u32) {
-        self.granted[qp as usize] += 1;
+        self.coming.push_back(qp);
+    }
+
+    /// The proxy sees the next CTS that has come.
+    pub fn see_grant(&mut self) {
+        if let Some(qp) = self.coming.pop_front() {
+            self.granted[qp as usize] += 1;
+        }
     }
 
     /// The next message that may be sent, as (QP, bytes) of its parts.
@@ -183,6 +201,16 @@ impl RecvEnd {
 mod tests {
     use super::*;
 
+    fn fill(end: &mut SendEnd, bytes: u64) {
+        end.fill(bytes);
+        end.see_slice();
+    }
+
+    fn grant(end: &mut SendEnd, qp: u32) {
+        end.grant(qp);
+        end.see_grant();
+    }
+
     fn posts(end: &mut SendEnd) -> Vec<Vec<(u32, u64)>> {
         std::iter::from_fn(|| end.post().map(Iterator::collect)).collect()
     }
@@ -192,11 +220,14 @@ mod tests {
         let striping = Striping { qps: 2, parts: 1 };
         let (mut send, mut recv) = (SendEnd::new(striping, 1), RecvEnd::new(striping, 1));
         recv.expected = 6;
-        (0..3).for_each(|_| send.fill(1 << 20));
+        (0..3).for_each(|_| fill(&mut send, 1 << 20));
         assert!(posts(&mut send).is_empty());
         // four slots: four CTS
         assert_eq!(std::iter::from_fn(|| recv.post_cts()).count(), 4);
-        (0..2).for_each(|_| send.grant(0));
+        send.grant(0);
+        assert!(posts(&mut send).is_empty(), "the proxy has not seen it");
+        send.see_grant();
+        grant(&mut send, 0);
         assert_eq!(posts(&mut send), [[(0, 1 << 20)], [(1, 1 << 20)]]);
         assert_eq!(send.waiting(), 1);
         // the second arrives before the first: both count when the first is there
@@ -209,12 +240,12 @@ mod tests {
     fn merged_ports_split_every_message() {
         // two ports, two QPs a port: each message by one QP of each port
         let mut send = SendEnd::new(Striping { qps: 4, parts: 2 }, 2);
-        (0..3).for_each(|_| send.fill(1000));
-        send.grant(0);
-        send.grant(0);
+        (0..3).for_each(|_| fill(&mut send, 1000));
+        grant(&mut send, 0);
+        grant(&mut send, 0);
         // 1000 B = 512 + 488; the second message needs the CTS of the other port
         assert_eq!(posts(&mut send), [[(0, 512), (1, 488)]]);
-        send.grant(1);
+        grant(&mut send, 1);
         assert_eq!(posts(&mut send), [[(2, 512), (3, 488)], [(0, 512), (1, 488)]]);
         assert_eq!(send.acknowledged(0), 0);
         assert_eq!(send.acknowledged(2), 0);

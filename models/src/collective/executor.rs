@@ -116,9 +116,11 @@ enum Action {
     Arrive(u32),
     /// A slot of this sending end is free again.
     Free(u32),
-    /// The proxy looks at this sending end.
+    /// The proxy sees a slice in the send buffer of this sending end.
     Send(u32),
-    /// The proxy looks at this receiving end.
+    /// The proxy sees a CTS for this sending end.
+    Granted(u32),
+    /// The proxy sees that a slot of this receiving end is empty.
     Grant(u32),
 }
 
@@ -288,8 +290,18 @@ impl Executor {
                     let lane = send.lane;
                     self.try_slice(now, lane);
                 }
-                Action::Send(send) => self.post(send, out),
-                Action::Grant(recv) => self.post_cts(recv, out),
+                Action::Send(send) => {
+                    self.sends[send as usize].end.see_slice();
+                    self.post(send, out);
+                }
+                Action::Granted(send) => {
+                    self.sends[send as usize].end.see_grant();
+                    self.post(send, out);
+                }
+                Action::Grant(recv) => {
+                    self.recvs[recv as usize].end.consume();
+                    self.post_cts(recv, out);
+                }
             }
         }
         effect || !out.is_empty()
@@ -320,7 +332,7 @@ impl Executor {
         let Peer::Remote { pcie_latency, .. } = peer else { return };
         end.grant(index);
         let at = now + *pcie_latency + self.speeds.proxy_latency;
-        self.agenda.push(Reverse((at, Action::Send(send))));
+        self.agenda.push(Reverse((at, Action::Granted(send))));
     }
 
     /// A repetition of a lane begins: its proxies grant what there is room for.
@@ -401,9 +413,7 @@ impl Executor {
         let speeds = &self.speeds;
         let across = now + speeds.nvlink_latency;
         if primitive.recv {
-            let recv = &mut self.recvs[state.recv as usize];
-            recv.end.consume();
-            let next = match recv.peer {
+            let next = match self.recvs[state.recv as usize].peer {
                 Peer::Local(send) => (across, Action::Free(send)),
                 Peer::Remote { .. } => (now + speeds.proxy_latency, Action::Grant(state.recv)),
             };

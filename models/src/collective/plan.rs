@@ -163,7 +163,11 @@ const REPEATS_MAX: u32 = 100_000;
 fn plan(collective: &Collective, setting: Setting<'_>) -> Result<Job, BuildError> {
     let Collective { config, bytes, section } = collective;
     let key = |field: &str| format!("traffic[{section}].{field}");
-    if config.iterations == 0 || config.iterations > REPEATS_MAX || config.warmup > REPEATS_MAX {
+    if config.warmup > REPEATS_MAX {
+        let message = format!("at most {REPEATS_MAX} are expected");
+        return Err(BuildError::new(key("warmup"), message));
+    }
+    if config.iterations == 0 || config.iterations > REPEATS_MAX {
         let message = format!("at least 1 and at most {REPEATS_MAX} iterations are expected");
         return Err(BuildError::new(key("iterations"), message));
     }

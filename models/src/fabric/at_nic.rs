@@ -90,13 +90,23 @@ impl<P: Probe> Fabric<P> {
             }
         }
         let senders = &mut self.senders;
-        let slot = if paused == 0 {
-            arbiter.next(|_| true)
-        } else {
-            let qps = arbiter.qps();
-            let open = |slot: u32| paused & (1 << senders[qps[slot as usize] as usize].priority);
-            arbiter.next(|slot| open(slot) == 0)
-        }?;
+        let slot = loop {
+            let slot = if paused == 0 {
+                arbiter.next(|_| true)
+            } else {
+                let qps = arbiter.qps();
+                let open =
+                    |slot: u32| paused & (1 << senders[qps[slot as usize] as usize].priority);
+                arbiter.next(|slot| open(slot) == 0)
+            }?;
+            let sender = &mut senders[arbiter.qp(slot) as usize];
+            if sender.requester.has_work() {
+                break slot;
+            }
+            // an ACK that came after its time-out has left nothing to send again
+            arbiter.clear_ready(slot);
+            sender.state = SenderState::Idle;
+        };
         let reads = match *dma {
             Some(dma) => self.dmas[dma as usize].ask(now, port, params.requester.mtu),
             None => Read::Turn,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use models::collective::Link;
 use models::fabric::{DmaInfo, Plan, Role};
-use models::host::{NicMode, nics};
+use models::host::{HostConfig, NicMode, nics};
 use models::ids::NodeId;
 use models::report::{CollectiveReport, Finding, PortReport, Report, Severity};
 use serde_json::json;
@@ -106,6 +106,16 @@ impl<'a> Job<'a> {
         &self.report.ports[port as usize]
     }
 
+    /// The server where a rate is lowest, by name.
+    fn slowest(&self, rate: impl Fn(&HostConfig) -> Rate) -> Option<(&'a str, &'a HostConfig)> {
+        let job = &self.plan.wiring.jobs[self.number as usize];
+        let hosts = job.ranks.iter().filter_map(|rank| {
+            let config = self.plan.spec.hosts[rank.host.index()].as_deref()?;
+            Some((self.node(rank.host.0), config))
+        });
+        hosts.min_by_key(|(_, config)| rate(config))
+    }
+
     /// The NICs' ports that send its data.
     fn source_ports(&self) -> BTreeSet<u32> {
         self.qps.iter().map(|qp| self.plan.wiring.qps[*qp].source_port).collect()
@@ -137,12 +147,13 @@ impl<'a> Job<'a> {
 
     /// The traffic class is not one that PFC protects.
     fn lossy_class(&self) -> Option<Finding> {
-        let qp = self.plan.wiring.qps.get(*self.qps.first()?)?;
-        let nic = self.plan.spec.nics[qp.source as usize].as_ref()?;
-        let priority = nic.qos.priority(qp.dscp);
-        if nic.pfc.priorities.contains(&priority) {
-            return None;
-        }
+        let lossy = self.qps.iter().find_map(|qp| {
+            let qp = &self.plan.wiring.qps[*qp];
+            let nic = self.plan.spec.nics[qp.source as usize].as_ref()?;
+            let priority = nic.qos.priority(qp.dscp);
+            (!nic.pfc.priorities.contains(&priority)).then_some((qp, nic, priority))
+        });
+        let (qp, nic, priority) = lossy?;
         let lossless =
             nic.qos.dscp_to_priority.iter().find(|(_, p)| nic.pfc.priorities.contains(p));
         let dropped: u64 = self.report.totals.drops.values().sum();
@@ -151,9 +162,10 @@ impl<'a> Job<'a> {
             None => "IB_TC is not set".to_owned(),
         };
         let text = format!(
-            "{}: {how}, so its data has DSCP {} and priority {priority}, which PFC does not protect \
+            "{}: {how}, so its data from {} has DSCP {} and priority {priority}, which PFC does not protect \
              ({dropped} frames dropped, {} packets sent again)",
             self.name(),
+            self.node(qp.source),
             qp.dscp,
             self.report.totals.retransmitted_packets
         );
@@ -212,7 +224,7 @@ impl<'a> Job<'a> {
             used.map(|port| self.plan.wiring.wires[*port as usize].clock.rate().bps()).sum()
         };
         let slow = || self.plan.wiring.dmas.iter().filter(|dma| dma.rate.bps() < line(dma));
-        let dma = slow().next()?;
+        let dma = slow().min_by_key(|dma| dma.rate)?;
         let line = line(&dma);
         let pauses: u64 = self
             .report
@@ -223,14 +235,13 @@ impl<'a> Job<'a> {
             .sum();
         let node = self.plan.wiring.wires[dma.ports[0] as usize].node;
         let text = format!(
-            "{}: PCIe of the NICs ({}, {} for one) carries {}, their ports {}: at most {:.1} GB/s; \
-             receiving NICs sent {pauses} XOFF frames",
+            "{}: PCIe of the NICs ({}, {} for one) carries {}, their ports {}; receiving NICs \
+              sent {pauses} XOFF frames",
             self.name(),
             slow().count(),
             self.node(node),
             dma.rate,
-            Rate::from_bps(line),
-            dma.rate.bps() as f64 / 8e9
+            Rate::from_bps(line)
         );
         let evidence = [
             ("pcie_bps", json!(dma.rate.bps())),
@@ -248,8 +259,8 @@ impl<'a> Job<'a> {
     /// The thread blocks of all channels together are slower than the NICs.
     fn few_channels(&self) -> Option<Finding> {
         let channels = self.collective.channels;
-        let host = self.plan.wiring.qps[self.qps[0]].source;
-        let config = self.plan.spec.hosts[host as usize].as_deref()?;
+        // the ring waits for the slowest server
+        let (host, config) = self.slowest(|config| config.channel_rate)?;
         let one = config.channel_rate.bps() as f64 / 8e9;
         let all = one * f64::from(channels);
         // small messages have fewer channels, whatever the variables say
@@ -259,8 +270,8 @@ impl<'a> Job<'a> {
         }
         let needed = (self.ceiling / one * 1.05).ceil().min(64.0) as u32;
         let text = format!(
-            "{}: {channels} channel{} reduce at most {all:.1} GB/s together, and the NICs carry \
-             {:.1}",
+            "{}: {channels} channel{} reduce at most {all:.1} GB/s together on {host}, and the NICs \
+             carry {:.1}",
             self.name(),
             if channels == 1 { "" } else { "s" },
             self.ceiling
@@ -276,14 +287,13 @@ impl<'a> Job<'a> {
     }
 
     fn nvlink_limited(&self) -> Option<Finding> {
-        let host = self.plan.wiring.qps[self.qps[0]].source;
-        let config = self.plan.spec.hosts[host as usize].as_deref()?;
+        let (host, config) = self.slowest(|config| config.nvlink.rate)?;
         let rate = config.nvlink.rate.bps() as f64 / 8e9;
         if rate > 0.98 * self.ceiling || self.collective.ranks == self.collective.nodes {
             return None;
         }
         let text = format!(
-            "{}: the links between the GPUs of a server carry {rate:.1} GB/s, its NICs {:.1}",
+            "{}: the links between the GPUs of {host} carry {rate:.1} GB/s, its NICs {:.1}",
             self.name(),
             self.ceiling
         );
