@@ -13,6 +13,8 @@ pub(super) struct Fabric {
     pub(super) keys: Vec<(String, String)>,
     /// Most ports that a switch has.
     pub(super) ports: u64,
+    /// Rails without spines: what leaves by one cannot arrive by another.
+    pub(super) islands: bool,
 }
 
 /// More ports than a switch can have, more cables than a fabric can have.
@@ -52,7 +54,9 @@ pub(super) fn fabric(options: &InitOptions, numbers: &Numbers) -> Result<Fabric,
         let message = format!("a switch would have {ports} ports: at most {PORTS_MAX} can be");
         return refuse("--hosts", message);
     }
-    Ok(Fabric { place, keys, ports })
+    let islands = options.shape == Shape::Rail && numbers.nics > 1;
+    let islands = islands && keys.iter().any(|(line, _)| line == "spines = 0");
+    Ok(Fabric { place, keys, ports, islands })
 }
 
 fn key(name: &str, value: impl ToString, comment: impl Into<String>) -> (String, String) {

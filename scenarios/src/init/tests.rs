@@ -81,7 +81,10 @@ fn gpu_cases() -> Vec<InitOptions> {
         let (leaves, pattern) = (None, None);
         [eight, InitOptions { node, hosts, bytes, leaves, pattern, ..options }]
     };
-    servers.flat_map(two).collect()
+    // a ring of an odd number of servers cannot swap rails that do not meet
+    let (hosts, gpus) = (Some(5), Some(8));
+    let odd = InitOptions { hosts, gpus, ..InitOptions::new(Shape::Rail) };
+    servers.flat_map(two).chain([odd]).collect()
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub(super) fn to_toml(numbers: &Numbers, fabric: &Fabric) -> String {
     for (line, comment) in &fabric.keys {
         page.key(line, comment);
     }
-    host(&mut page, numbers);
+    host(&mut page, numbers, fabric);
     switch(&mut page, numbers, fabric);
     nic(&mut page, numbers);
     traffic(&mut page, numbers);
@@ -71,7 +71,7 @@ impl Page {
     }
 }
 
-fn host(page: &mut Page, numbers: &Numbers) {
+fn host(page: &mut Page, numbers: &Numbers, fabric: &Fabric) {
     let Some(gpus) = numbers.gpus else { return };
     page.section("[host]", "a server: GPUs, NVLink, PCIe, NICs");
     if let Some(node) = &numbers.node {
@@ -92,6 +92,10 @@ fn host(page: &mut Page, numbers: &Numbers) {
     if numbers.pattern == Pattern::Allreduce {
         page.section("[nccl]", "NCCL's environment variables, without NCCL_");
         page.key("IB_TC = 106", "DSCP 26 x 4 + 2 (ECN-capable): the lossless class below");
+        // by default odd hosts swap the rails of a ring, which an odd number of hosts cannot close
+        if fabric.islands && numbers.hosts % 2 == 1 {
+            page.key("CROSS_NIC = 0", "each ring stays on its rail: rails do not meet");
+        }
     }
 }
 
