@@ -144,6 +144,20 @@ fn check_against_counters(report: &Value, findings: &[Value]) {
 }
 
 #[test]
+fn one_slow_slot_slows_the_whole_ring_and_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let slow = "override=[{ nodes = [\"host2\"], set = { \"host.nic.pcie.rate\" = \"101Gbps\" } }]";
+    let bytes = "traffic.allreduce.bytes=256MiB";
+    let report = json_report(&[CLUSTER, "--set", bytes, "--set", slow], folder.path());
+    // 101 Gb/s of payload is 12.6 GB/s
+    let slowed = busbw(&report);
+    assert!((11.4..=12.63).contains(&slowed), "{slowed}");
+    let findings = report["findings"].as_array().unwrap();
+    let found = findings.iter().find(|finding| finding["kind"] == "pcie_limited").unwrap();
+    assert!(found["text"].as_str().unwrap().contains("host2"), "{found}");
+}
+
+#[test]
 fn the_table_is_that_of_nccl_tests() {
     let folder = tempfile::tempdir().unwrap();
     let bytes = "traffic.allreduce.bytes={ from = \"32MiB\", to = \"128MiB\" }";

@@ -29,6 +29,10 @@ struct Case {
     split: u8,
     bytes: u64,
     iterations: u32,
+    /// Rate of PCIe: below 100 or 200 it holds the ports back.
+    pcie_gbps: u64,
+    /// NCCL_IB_TIMEOUT: at 7 (0.5 ms) some packets are sent again.
+    timeout: u32,
 }
 
 fn nccl(case: &Case) -> NcclConfig {
@@ -38,6 +42,7 @@ fn nccl(case: &Case) -> NcclConfig {
         ib_qps_per_connection: case.qps,
         ib_split_data_on_qps: case.split,
         ib_tc: Some(106),
+        ib_timeout: case.timeout,
         ..NcclConfig::default()
     }
 }
@@ -67,6 +72,7 @@ fn spec(case: &Case, host: HostConfig) -> Spec {
     };
     let mut host = HostConfig { gpus: case.gpus, ..host };
     (host.nic.ports, host.nic.mode) = (case.ports, case.mode);
+    host.nic.pcie.rate = Rate::from_gbps(case.pcie_gbps);
     let layout: Vec<NicLayout> =
         nics(&host, case.ports).unwrap().iter().map(|nic| nic.layout()).collect();
     let host = Arc::new(host);
@@ -179,6 +185,8 @@ prop_compose! {
         share in 1u64..=80,
         odd in 0u64..=300,
         iterations in 1u32..=2,
+        pcie_gbps in prop::sample::select(vec![1000, 150, 90, 30]),
+        timeout in prop::sample::select(vec![20, 20, 7]),
     ) -> (Case, bool) {
         let unit = u64::from(hosts * gpus * channels) * 16;
         // enough for all channels (32 KiB each); of one case in two the size is even for all chunks
@@ -186,7 +194,20 @@ prop_compose! {
         let bytes = (u64::from(channels) * 32768).next_multiple_of(unit) + share * unit;
         let bytes = if even { bytes } else { bytes + odd * 4 };
         let mode = if merged { NicMode::Merged } else { NicMode::Rails };
-        (Case { hosts, gpus, ports, mode, channels, qps, split, bytes, iterations }, even)
+        let case = Case {
+            hosts,
+            gpus,
+            ports,
+            mode,
+            channels,
+            qps,
+            split,
+            bytes,
+            iterations,
+            pcie_gbps,
+            timeout,
+        };
+        (case, even)
     }
 }
 
@@ -228,6 +249,8 @@ fn a_long_ring_reaches_the_payload_that_its_nics_carry() {
         split: 0,
         bytes: 1 << 30,
         iterations: 1,
+        pcie_gbps: 1000,
+        timeout: 20,
     };
     let mut host = HostConfig::default();
     host.nvlink.rate = Rate::from_bps(1_000_000_000_000_000);
@@ -251,6 +274,8 @@ fn repetitions_are_timed_without_the_warm_up() {
         split: 0,
         bytes: 8 << 20,
         iterations: 3,
+        pcie_gbps: 1000,
+        timeout: 20,
     };
     let time = |warmup| {
         let mut spec = spec(&case, HostConfig::default());
@@ -262,4 +287,27 @@ fn repetitions_are_timed_without_the_warm_up() {
     };
     let (cold, warm) = (time(0), time(2));
     assert!((cold - warm).abs() < 0.02 * cold, "{cold} {warm}");
+}
+
+#[test]
+fn a_port_behind_slow_pcie_sends_at_its_rate_and_ports_take_turns() {
+    let case = Case {
+        hosts: 2,
+        gpus: 2,
+        ports: 2,
+        mode: NicMode::Rails,
+        channels: 2,
+        qps: 1,
+        split: 0,
+        bytes: 64 << 20,
+        iterations: 1,
+        pcie_gbps: 50,
+        timeout: 20,
+    };
+    let (plan, outcome, report) = run(&case, HostConfig::default());
+    let busbw = report.collectives[0].busbw_gbytes_per_s.unwrap();
+    // 50 Gb/s of payload: 6.25 GB/s, for both rails together
+    assert!((5.9..=6.25).contains(&busbw), "{busbw}");
+    let edges = edges(&plan, &outcome);
+    assert_eq!(edges.iter().min(), edges.iter().max());
 }
