@@ -12,6 +12,7 @@ use sim_core::{Bytes, Delta};
 
 use crate::error::BuildError;
 use crate::host::{HcaFilter, PathType};
+use crate::nic::local_ack_timeout;
 
 /// NCCL's variables. Values are in NCCL's own units, so that an environment can be pasted.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -108,10 +109,7 @@ impl NcclConfig {
 
     /// Local ACK timeout; [`Delta::MAX`] for none.
     pub fn ack_timeout(&self) -> Delta {
-        match self.ib_timeout {
-            0 => Delta::MAX,
-            exponent => Delta::from_ns(4096) * (1 << exponent.min(31)),
-        }
+        local_ack_timeout(self.ib_timeout)
     }
 
     /// The filter of devices.

@@ -166,10 +166,15 @@ impl Default for TransportConfig {
 impl TransportConfig {
     /// The local ACK timeout; [`Delta::MAX`] for none.
     pub fn ack_timeout(&self) -> Delta {
-        match self.timeout {
-            0 => Delta::MAX,
-            exponent => Delta::from_ns(4096) * (1 << exponent.min(31)),
-        }
+        local_ack_timeout(self.timeout.into())
+    }
+}
+
+/// IB specification 11.2.4.2: 4.096 us x 2^exponent, of 5 bits; [`Delta::MAX`] for 0, which is none.
+pub fn local_ack_timeout(exponent: u32) -> Delta {
+    match exponent {
+        0 => Delta::MAX,
+        exponent => Delta::from_ns(4096) * (1 << exponent.min(31)),
     }
 }
 

@@ -19,7 +19,7 @@ use sim_core::{Rate, Time};
 pub use arbiter::Arbiter;
 pub use config::{
     CnpScope, Entropy, NicConfig, NicPfcConfig, NicQosConfig, Notify, NpConfig, ReceiveConfig,
-    TransportConfig,
+    TransportConfig, local_ack_timeout,
 };
 pub use dma::{Dma, Read};
 pub use go_back_n::{
