@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use models::report::{Finding, FlowReport, OutcomeKind, Report, Severity};
+use sim_core::units::grouped;
 use sim_core::{Bytes, Delta, Rate};
 
 use crate::check::Note;
@@ -104,19 +105,6 @@ pub fn summary(report: &Report) -> String {
         bytes(performance.peak_rss_bytes as f64),
         report.fingerprint
     );
-    text
-}
-
-/// 1234567 as `1 234 567`.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(' ');
-        }
-        text.push(digit);
-    }
     text
 }
 

@@ -353,6 +353,19 @@ text_form!(Bytes, BYTES, Bytes, Bytes::get, "Bytes");
 text_form!(Rate, RATE, Rate, Rate::bps, "Rate");
 text_form!(Delta, TIME, Delta::from_ps, Delta::ps, "Time");
 
+/// 1234567 as `1 234 567`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -396,5 +409,11 @@ mod tests {
             let span = exact_text(value, &TIME);
             proptest::prop_assert_eq!(span.parse(), Ok(Delta::from_ps(value)));
         }
+    }
+
+    #[test]
+    fn digits_are_grouped() {
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(1_234_567), "1 234 567");
     }
 }

@@ -17,7 +17,7 @@ use crate::marker::{Marker, Shape};
 use crate::panel::{BOTTOM, LEFT, MARGIN};
 use crate::scale::{binary_size, counted, short, tick};
 use crate::style::{
-    AXIS, Area, FADED, GRID, HEADER, INK, WIDTH, draw_header, draw_note, text, width,
+    Area, FADED, HEADER, INK, WIDTH, draw_header, draw_note, style_mesh, text, width,
 };
 
 const HEIGHT: u32 = 620;
@@ -111,19 +111,14 @@ impl Plot {
             .set_label_area_size(LabelAreaPosition::Bottom, BOTTOM)
             .build_cartesian_2d(Sizes(self.sizes.clone()), self.values.clone())?;
         let thin = self.curves.iter().any(|curve| curve.thin);
-        chart
-            .configure_mesh()
-            .axis_style(AXIS)
-            .bold_line_style(GRID)
-            .light_line_style(TRANSPARENT)
-            .label_style(text(14.0, INK, FontStyle::Normal))
-            .axis_desc_style(text(15.0, INK, FontStyle::Normal))
-            .set_all_tick_mark_size(4)
-            .y_labels(9)
+        let y_label = |value: &f64| tick(*value, &self.values);
+        let mut mesh = chart.configure_mesh();
+        style_mesh(&mut mesh);
+        mesh.y_labels(9)
             .x_desc("Message size (bytes in binary units, logarithmic)")
             .y_desc(if thin { "busbw, algbw (GB/s)" } else { "busbw (GB/s)" })
             .x_label_formatter(&|power| binary_size(power.exp2()))
-            .y_label_formatter(&|value| tick(*value, &self.values))
+            .y_label_formatter(&y_label)
             .draw()?;
         let place = |size: f64, value: f64| chart.backend_coord(&(size, value));
         self.draw_ceiling(root, &place)?;

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use models::report::{PortReport, Report};
 
-use crate::scale::{grouped, percent};
+use sim_core::units::grouped;
+
+use crate::scale::percent;
 
 /// Preamble and inter-frame gap: link time that is not among the bytes of a port.
 const GAP_BYTES: f64 = 20.0;

@@ -13,7 +13,7 @@ use crate::panel::BOTTOM;
 use crate::run::outcome;
 use crate::scale::{self, PERCENT, counted, percent, rate, tick, value_range};
 use crate::style::{
-    AXIS, Area, FADED, GRID, HEADER, INK, WIDTH, draw_header, draw_note, fit, fit_ends, printable,
+    Area, FADED, HEADER, INK, WIDTH, draw_header, draw_note, fit, fit_ends, printable, style_mesh,
     text, width,
 };
 
@@ -165,19 +165,14 @@ impl<'a> Table<'a> {
             .margin_right(WIDTH as i32 - right)
             .set_label_area_size(LabelAreaPosition::Bottom, BOTTOM)
             .build_cartesian_2d(self.range.clone(), 0.0..1.0)?;
-        chart
-            .configure_mesh()
-            .axis_style(AXIS)
-            .bold_line_style(GRID)
-            .light_line_style(TRANSPARENT)
-            .label_style(text(14.0, INK, FontStyle::Normal))
-            .axis_desc_style(text(15.0, INK, FontStyle::Normal))
-            .set_all_tick_mark_size(4)
-            .disable_y_mesh()
+        let x_label = |value: &f64| tick(*value, &self.range);
+        let mut mesh = chart.configure_mesh();
+        style_mesh(&mut mesh);
+        mesh.disable_y_mesh()
             .disable_y_axis()
             .x_labels(6)
             .x_desc("Utilisation over the whole run, with preamble and inter-frame gap (%)")
-            .x_label_formatter(&|value| tick(*value, &self.range))
+            .x_label_formatter(&x_label)
             .draw()?;
         let style = text(14.0, INK, FontStyle::Normal).pos(Pos::new(HPos::Left, VPos::Center));
         for (index, link) in self.rows.iter().enumerate() {

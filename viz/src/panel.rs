@@ -8,7 +8,7 @@ use crate::decimate::decimate;
 use crate::error::PlotError;
 use crate::legend::{self, Entry};
 use crate::scale::{Unit, tick};
-use crate::style::{self, AXIS, Area, GRID, INK, PALETTE, text};
+use crate::style::{self, Area, INK, PALETTE, style_mesh, text};
 
 /// Lines of sums.
 const SUM: RGBColor = RGBColor(0x11, 0x11, 0x11);
@@ -92,14 +92,8 @@ impl Panel {
             .set_label_area_size(LabelAreaPosition::Bottom, bottom)
             .build_cartesian_2d(time.range.clone(), self.range.clone())?;
         let mut mesh = chart.configure_mesh();
-        mesh.axis_style(AXIS)
-            .bold_line_style(GRID)
-            .light_line_style(TRANSPARENT)
-            .label_style(text(14.0, INK, FontStyle::Normal))
-            .axis_desc_style(text(15.0, INK, FontStyle::Normal))
-            .set_all_tick_mark_size(4)
-            .x_labels(10)
-            .y_labels(7);
+        style_mesh(&mut mesh);
+        mesh.x_labels(10).y_labels(7);
         mesh.y_desc(format!("{} ({})", self.quantity, self.unit.name));
         if lowest {
             mesh.x_desc(format!("Time ({})", time.unit.name));

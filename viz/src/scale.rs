@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use sim_core::units::grouped;
+
 /// A unit that values are divided by.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Unit {
@@ -123,19 +125,6 @@ pub(crate) fn percent(share: f64) -> String {
     }
 }
 
-/// 1234567 as `1 234 567`.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(' ');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// A number of things: `1 host`, `1 234 hosts`.
 pub(crate) fn counted(count: u64, thing: &str) -> String {
     format!("{} {thing}{}", grouped(count), if count == 1 { "" } else { "s" })
@@ -178,8 +167,6 @@ mod tests {
         assert_eq!(percent(1.0), "100.0 %");
         assert_eq!(percent(0.0004), "< 0.1 %");
         assert_eq!([0.0, -1.0, f64::NAN].map(percent), ["0 %"; 3]);
-        assert_eq!(grouped(999), "999");
-        assert_eq!(grouped(1_234_567), "1 234 567");
         assert_eq!(counted(1, "host"), "1 host");
         assert_eq!(counted(2_000, "link"), "2 000 links");
     }

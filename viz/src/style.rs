@@ -1,6 +1,8 @@
 //! Colours, text and the heading, the same in all plots.
 
+use plotters::chart::MeshStyle;
 use plotters::coord::Shift;
+use plotters::coord::ranged1d::Ranged;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -51,6 +53,16 @@ pub(crate) fn draw_note(area: &Area<'_>, note: &str, centre: (i32, i32)) -> Resu
     let style = text(16.0, FADED, FontStyle::Normal);
     area.draw_text(note, &style.pos(Pos::new(HPos::Center, VPos::Center)), centre)?;
     Ok(())
+}
+
+/// Axes, grid and labels as in all plots.
+pub(crate) fn style_mesh<X: Ranged, Y: Ranged>(mesh: &mut MeshStyle<'_, '_, X, Y, SVGBackend<'_>>) {
+    mesh.axis_style(AXIS)
+        .bold_line_style(GRID)
+        .light_line_style(TRANSPARENT)
+        .label_style(text(14.0, INK, FontStyle::Normal))
+        .axis_desc_style(text(15.0, INK, FontStyle::Normal))
+        .set_all_tick_mark_size(4);
 }
 
 /// A text style of the plot.

@@ -3,12 +3,12 @@
 //!
 //! NCCL searches the graph of each host (graph/search.cc): it tries speeds from a table, the
 //! fastest first, and fits as many channels as the NICs carry at that speed; the result is doubled
-//! once or more (see `duplicated`). Here the NICs are the only
-//! limit that the search sees, and GPUs within a host are fully connected.
+//! once or more (see `duplicated`). Here the NICs are the only limit that the search sees, and GPUs
+//! within a host are fully connected.
 
 use sim_core::Rate;
 
-use super::nccl::NcclConfig;
+use super::nccl::{CHANNELS_MAX, NcclConfig};
 use crate::host::{Architecture, Device, HostConfig, NicPlan, PathType};
 
 /// A channel within one host.
@@ -104,9 +104,6 @@ fn usable(host: &HostView<'_>) -> Vec<bool> {
     let usable: Vec<bool> = host.devices.iter().map(near).collect();
     if usable.contains(&true) { usable } else { vec![true; usable.len()] }
 }
-
-/// MAXCHANNELS.
-const CHANNELS_MAX: u32 = 64;
 
 /// Speed of a channel on a single host, in GB/s (SM80_NVLINK_BW).
 const LOCAL_SPEED: f64 = 20.0;

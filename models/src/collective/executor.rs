@@ -4,43 +4,13 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 use sim_core::{Bytes, Delta, Rate, Time};
 
 use super::connection::{RecvEnd, SendEnd, Striping};
 use super::program::{Primitive, Program, SLICES};
 use crate::host::HostConfig;
-
-/// Rates and latencies of a host.
-#[derive(Clone, Copy, Debug)]
-pub struct Speeds {
-    nvlink_rate: Rate,
-    nvlink_latency: Delta,
-    channel_rate: Rate,
-    slice_latency: Delta,
-    launch_latency: Delta,
-    proxy_latency: Delta,
-    gdr_flush: Delta,
-    host_rate: Rate,
-    host_latency: Delta,
-}
-
-impl Speeds {
-    /// Those of `config`.
-    pub fn new(config: &HostConfig) -> Self {
-        Speeds {
-            nvlink_rate: config.nvlink.rate,
-            nvlink_latency: config.nvlink.latency,
-            channel_rate: config.channel_rate,
-            slice_latency: config.slice_latency,
-            launch_latency: config.launch_latency,
-            proxy_latency: config.proxy_latency,
-            gdr_flush: config.gdr_flush,
-            host_rate: config.host_memory.rate,
-            host_latency: config.host_memory.latency,
-        }
-    }
-}
 
 /// What never changes of a lane.
 #[derive(Clone, Copy, Debug)]
@@ -49,8 +19,6 @@ pub struct LaneInfo {
     pub job: u32,
     /// Its rank within the job.
     pub rank: u32,
-    /// Its channel.
-    pub channel: u32,
     /// Its GPU.
     pub gpu: u32,
     /// What it does, once.
@@ -63,20 +31,28 @@ pub struct LaneInfo {
     pub slot: u64,
 }
 
+/// How an end reaches the other one, on another host.
+#[derive(Clone, Debug)]
+pub struct Remote {
+    /// How messages use the QPs.
+    pub striping: Striping,
+    /// The QPs of data.
+    pub qps: Vec<u32>,
+    /// The QPs of CTS messages.
+    pub cts: Vec<u32>,
+    /// NIC and GPU memory talk directly.
+    pub gdr: bool,
+    /// Of the PCIe path.
+    pub pcie_latency: Delta,
+}
+
 /// The other end of a connection's end.
 #[derive(Clone, Debug)]
 enum Peer {
     /// Over NVLink: the end of that kind at the same host.
     Local(u32),
-    /// Over these QPs; CTS messages go by the second ones.
-    Remote {
-        qps: Vec<u32>,
-        cts: Vec<u32>,
-        /// NIC and GPU memory talk directly.
-        gdr: bool,
-        /// Of the PCIe path.
-        pcie_latency: Delta,
-    },
+    /// Over QPs.
+    Remote(Remote),
 }
 
 /// An end and what it belongs to.
@@ -134,8 +110,8 @@ pub enum Output {
         /// Payload.
         bytes: u64,
     },
-    /// A rank of this job has finished all repetitions.
-    RankDone(u32),
+    /// A rank has finished all repetitions of its job.
+    RankDone,
 }
 
 /// A CTS: one element of NCCL's `ncclIbSendFifo`.
@@ -155,7 +131,7 @@ struct JobState {
 /// All lanes of one host.
 #[derive(Clone, Debug)]
 pub struct Executor {
-    speeds: Speeds,
+    config: Arc<HostConfig>,
     lanes: Vec<Lane>,
     sends: Vec<Attached<SendEnd>>,
     recvs: Vec<Attached<RecvEnd>>,
@@ -171,10 +147,10 @@ const NONE: u32 = u32::MAX;
 
 impl Executor {
     /// A host without lanes.
-    pub fn new(config: &HostConfig) -> Self {
+    pub fn new(config: Arc<HostConfig>) -> Self {
         let gpus = config.gpus as usize;
         Executor {
-            speeds: Speeds::new(config),
+            config,
             lanes: Vec::new(),
             sends: Vec::new(),
             recvs: Vec::new(),
@@ -211,7 +187,7 @@ impl Executor {
             waited: [Delta::ZERO; 2],
             info,
         });
-        let begin = info.start + self.speeds.launch_latency;
+        let begin = info.start + self.config.launch_latency;
         self.agenda.push(Reverse((begin, Action::Begin(number))));
         number
     }
@@ -229,33 +205,19 @@ impl Executor {
     }
 
     /// Gives a lane a sending end over QPs; returns its number.
-    pub fn add_send(
-        &mut self,
-        lane: u32,
-        (striping, gdr, pcie_latency): (Striping, bool, Delta),
-        qps: Vec<u32>,
-        cts: Vec<u32>,
-    ) -> u32 {
+    pub fn add_send(&mut self, lane: u32, remote: Remote) -> u32 {
         let number = self.sends.len() as u32;
-        let end = SendEnd::new(striping, cts.len() as u32);
-        let peer = Peer::Remote { qps, cts, gdr, pcie_latency };
-        self.sends.push(Attached { end, lane, peer });
+        let end = SendEnd::new(remote.striping, remote.cts.len() as u32);
+        self.sends.push(Attached { end, lane, peer: Peer::Remote(remote) });
         self.lanes[lane as usize].send = number;
         number
     }
 
     /// Gives a lane a receiving end over QPs; returns its number.
-    pub fn add_recv(
-        &mut self,
-        lane: u32,
-        (striping, gdr, pcie_latency): (Striping, bool, Delta),
-        qps: Vec<u32>,
-        cts: Vec<u32>,
-    ) -> u32 {
+    pub fn add_recv(&mut self, lane: u32, remote: Remote) -> u32 {
         let number = self.recvs.len() as u32;
-        let end = RecvEnd::new(striping, cts.len() as u32);
-        let peer = Peer::Remote { qps, cts, gdr, pcie_latency };
-        self.recvs.push(Attached { end, lane, peer });
+        let end = RecvEnd::new(remote.striping, remote.cts.len() as u32);
+        self.recvs.push(Attached { end, lane, peer: Peer::Remote(remote) });
         self.lanes[lane as usize].recv = number;
         number
     }
@@ -310,9 +272,9 @@ impl Executor {
     /// A message of a receiving end has come by the QP at `index` of its connection.
     pub fn delivered(&mut self, now: Time, recv: u32, index: u32) {
         let Attached { end, peer, .. } = &mut self.recvs[recv as usize];
-        let Peer::Remote { gdr, pcie_latency, .. } = peer else { return };
-        let way = if *gdr { self.speeds.gdr_flush } else { self.speeds.host_latency };
-        let at = now + *pcie_latency + self.speeds.proxy_latency + way;
+        let Peer::Remote(Remote { gdr, pcie_latency, .. }) = peer else { return };
+        let way = if *gdr { self.config.gdr_flush } else { self.config.host_memory.latency };
+        let at = now + *pcie_latency + self.config.proxy_latency + way;
         for _ in 0..end.arrived(index) {
             self.agenda.push(Reverse((at, Action::Arrive(recv))));
         }
@@ -320,7 +282,7 @@ impl Executor {
 
     /// A message of a sending end is acknowledged on the QP at `index` of its connection.
     pub fn acknowledged(&mut self, now: Time, send: u32, index: u32) {
-        let at = now + self.speeds.proxy_latency;
+        let at = now + self.config.proxy_latency;
         for _ in 0..self.sends[send as usize].end.acknowledged(index) {
             self.agenda.push(Reverse((at, Action::Free(send))));
         }
@@ -329,9 +291,9 @@ impl Executor {
     /// A CTS has come for a sending end.
     pub fn granted(&mut self, now: Time, send: u32, index: u32) {
         let Attached { end, peer, .. } = &mut self.sends[send as usize];
-        let Peer::Remote { pcie_latency, .. } = peer else { return };
+        let Peer::Remote(Remote { pcie_latency, .. }) = peer else { return };
         end.grant(index);
-        let at = now + *pcie_latency + self.speeds.proxy_latency;
+        let at = now + *pcie_latency + self.config.proxy_latency;
         self.agenda.push(Reverse((at, Action::Granted(send))));
     }
 
@@ -344,7 +306,7 @@ impl Executor {
         let recv = state.recv;
         if let Some(attached) = self.recvs.get_mut(recv as usize) {
             attached.end.expected += program.receives();
-            if matches!(attached.peer, Peer::Remote { .. }) {
+            if matches!(attached.peer, Peer::Remote(_)) {
                 self.post_cts(recv, out);
             }
         }
@@ -373,10 +335,10 @@ impl Executor {
         state.busy = true;
         let gpu = state.info.gpu as usize;
         let bytes = Program::slice(primitive.bytes, state.slice, state.info.slot);
-        let speeds = &self.speeds;
+        let config = &self.config;
         let size = Bytes::new(bytes);
-        let begun = now + speeds.slice_latency;
-        let mut done = begun + speeds.channel_rate.time_for(size);
+        let begun = now + config.slice_latency;
+        let mut done = begun + config.channel_rate.time_for(size);
         // a resource that several lanes share takes their slices one after the other
         let mut pass = |free: &mut Time, rate: Rate| {
             *free = begun.max(*free) + rate.time_for(size);
@@ -385,8 +347,8 @@ impl Executor {
         if primitive.recv {
             let recv = &mut self.recvs[state.recv as usize];
             recv.end.available -= 1;
-            if matches!(recv.peer, Peer::Remote { gdr: false, .. }) {
-                pass(&mut self.from_host[gpu], speeds.host_rate);
+            if matches!(recv.peer, Peer::Remote(Remote { gdr: false, .. })) {
+                pass(&mut self.from_host[gpu], config.host_memory.rate);
             }
         }
         if primitive.send {
@@ -394,11 +356,13 @@ impl Executor {
             send.end.free -= 1;
             match send.peer {
                 Peer::Local(_) => {
-                    pass(&mut self.nvlink[gpu], speeds.nvlink_rate);
+                    pass(&mut self.nvlink[gpu], config.nvlink.rate);
                     self.jobs[state.info.job as usize].nvlink_bytes += bytes;
                 }
-                Peer::Remote { gdr: false, .. } => pass(&mut self.to_host[gpu], speeds.host_rate),
-                Peer::Remote { .. } => {}
+                Peer::Remote(Remote { gdr: false, .. }) => {
+                    pass(&mut self.to_host[gpu], config.host_memory.rate)
+                }
+                Peer::Remote(_) => {}
             }
         }
         self.agenda.push(Reverse((done, Action::Handled(lane))));
@@ -410,12 +374,12 @@ impl Executor {
         state.busy = false;
         let Some(primitive) = state.primitive else { return };
         let bytes = Program::slice(primitive.bytes, state.slice, state.info.slot);
-        let speeds = &self.speeds;
-        let across = now + speeds.nvlink_latency;
+        let config = &self.config;
+        let across = now + config.nvlink.latency;
         if primitive.recv {
             let next = match self.recvs[state.recv as usize].peer {
                 Peer::Local(send) => (across, Action::Free(send)),
-                Peer::Remote { .. } => (now + speeds.proxy_latency, Action::Grant(state.recv)),
+                Peer::Remote(_) => (now + config.proxy_latency, Action::Grant(state.recv)),
             };
             self.agenda.push(Reverse(next));
         }
@@ -423,10 +387,10 @@ impl Executor {
             let send = &mut self.sends[state.send as usize];
             let next = match &send.peer {
                 Peer::Local(recv) => (across, Action::Arrive(*recv)),
-                Peer::Remote { gdr, pcie_latency, .. } => {
+                Peer::Remote(Remote { gdr, pcie_latency, .. }) => {
                     send.end.fill(bytes);
-                    let way = if *gdr { Delta::ZERO } else { speeds.host_latency };
-                    let at = now + speeds.proxy_latency + *pcie_latency + way;
+                    let way = if *gdr { Delta::ZERO } else { config.host_memory.latency };
+                    let at = now + config.proxy_latency + *pcie_latency + way;
                     (at, Action::Send(state.send))
                 }
             };
@@ -460,9 +424,9 @@ impl Executor {
             return;
         }
         if repeat + 1 == info.repeats {
-            return out.push(Output::RankDone(info.job));
+            return out.push(Output::RankDone);
         }
-        let at = now + self.speeds.launch_latency;
+        let at = now + self.config.launch_latency;
         for (number, other) in (0..).zip(&self.lanes) {
             if (other.info.job, other.info.rank) == (info.job, info.rank) {
                 *left += 1;
@@ -474,7 +438,7 @@ impl Executor {
     /// Posts what is ready and granted.
     fn post(&mut self, send: u32, out: &mut Vec<Output>) {
         let Attached { end, peer, .. } = &mut self.sends[send as usize];
-        let Peer::Remote { qps, .. } = peer else { return };
+        let Peer::Remote(Remote { qps, .. }) = peer else { return };
         while let Some(parts) = end.post() {
             out.extend(parts.map(|(qp, bytes)| Output::Post { qp: qps[qp as usize], bytes }));
         }
@@ -483,7 +447,7 @@ impl Executor {
     /// Sends a CTS for every free slot.
     fn post_cts(&mut self, recv: u32, out: &mut Vec<Output>) {
         let Attached { end, peer, .. } = &mut self.recvs[recv as usize];
-        let Peer::Remote { cts, .. } = peer else { return };
+        let Peer::Remote(Remote { cts, .. }) = peer else { return };
         while let Some(qp) = end.post_cts() {
             out.push(Output::Post { qp: cts[qp as usize], bytes: CTS_BYTES });
         }

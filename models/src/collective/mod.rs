@@ -17,7 +17,7 @@ mod ring;
 pub use channels::{ChannelPlan, HostView, Route, channels};
 pub use config::{CollectiveConfig, DataType, MessageSizes, Op, Step};
 pub use connection::{RecvEnd, SendEnd, Striping};
-pub use executor::{Executor, LaneInfo, Output, Speeds};
+pub use executor::{Executor, LaneInfo, Output, Remote};
 pub use nccl::{Algorithm, GdrLevel, NcclConfig, Protocol, explain_variable};
 pub use plan::{Collective, Connection, Job, Link, Rank, Setting, jobs};
 pub use program::{Primitive, Program};

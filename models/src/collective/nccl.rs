@@ -98,9 +98,19 @@ impl Default for NcclConfig {
 }
 
 /// MAXCHANNELS.
-const CHANNELS_MAX: u32 = 64;
+pub(super) const CHANNELS_MAX: u32 = 64;
 
 impl NcclConfig {
+    /// Most that one chunk of a ring holds: 4 of a buffer's 8 steps.
+    pub fn chunk(&self) -> u64 {
+        self.buffsize.get() / 2
+    }
+
+    /// Size of a slot of a ring's buffer: the 2 steps of a slice.
+    pub fn slot(&self) -> u64 {
+        self.buffsize.get() / 4
+    }
+
     /// DSCP of data and of CTS messages.
     pub fn dscps(&self) -> [u8; 2] {
         let data = self.ib_tc.unwrap_or(0);

@@ -49,6 +49,8 @@ pub enum Link {
         qps: Vec<(Vec<PortId>, PortId)>,
         /// How messages use them.
         striping: Striping,
+        /// Ports that they are spread over: so many QPs carry CTS messages back.
+        ports: u32,
         /// GPUDirect at the sender and at the receiver.
         gdr: [bool; 2],
         /// Latency of PCIe at the sender and at the receiver.
@@ -74,8 +76,6 @@ pub struct Connection {
 pub struct Job {
     /// Its keys.
     pub config: Arc<CollectiveConfig>,
-    /// Its place among the traffic sections.
-    pub section: u32,
     /// Elements.
     pub count: u64,
     /// Size of the buffer: whole elements.
@@ -100,6 +100,13 @@ impl Job {
     /// Repetitions in all, and how many of them are timed.
     pub fn repeats(&self) -> [u32; 2] {
         [self.config.warmup + self.config.iterations, self.config.iterations]
+    }
+
+    /// The hosts that take part, in the order of their ranks.
+    pub fn hosts(&self) -> Vec<NodeId> {
+        let mut hosts: Vec<NodeId> = self.ranks.iter().map(|rank| rank.host).collect();
+        hosts.dedup();
+        hosts
     }
 
     /// The program of the rank at `position` of the ring of `channel`.
@@ -211,7 +218,6 @@ fn plan(collective: &Collective, setting: Setting<'_>) -> Result<Job, BuildError
     }
     Ok(Job {
         config: config.clone(),
-        section: *section,
         count,
         bytes,
         nodes: members.len() as u32,
@@ -219,7 +225,7 @@ fn plan(collective: &Collective, setting: Setting<'_>) -> Result<Job, BuildError
         channels,
         rings,
         connections,
-        chunk: setting.nccl.buffsize.get() / 2,
+        chunk: setting.nccl.chunk(),
         start: Time::ZERO + config.start,
     })
 }
@@ -342,6 +348,7 @@ fn link(
     Ok(Link::Remote {
         qps: ends.collect(),
         striping: Striping { qps, parts },
+        ports: width,
         gdr: [gdr(&members[a], leaves, from), gdr(&members[b], enters, to)],
         pcie_latency: [latency(&members[a], leaves), latency(&members[b], enters)],
     })

@@ -23,7 +23,7 @@ impl<P: Probe> Fabric<P> {
         for output in outputs.drain(..) {
             match output {
                 Output::Post { qp, bytes } => self.post(qp, bytes, agenda),
-                Output::RankDone(_) => self.tally.count_finished(now, 1),
+                Output::RankDone => self.tally.count_finished(now, 1),
             }
         }
         self.outputs = outputs;

@@ -1,9 +1,8 @@
 //! The servers of a fabric: executors of collectives, and NICs that PCIe holds back.
 
-use super::qps::cts_width;
 use super::spec::Spec;
 use super::wiring::{DmaInfo, QpInfo, Role};
-use crate::collective::{Executor, Job, LaneInfo, Link};
+use crate::collective::{Executor, Job, LaneInfo, Link, Remote};
 use crate::error::BuildError;
 use crate::host::nics;
 use crate::ids::NodeId;
@@ -17,10 +16,9 @@ pub(super) fn executors(spec: &Spec, jobs: &[Job], qps: &mut [QpInfo]) -> Vec<Op
     let mut cts = qps.iter().position(is_cts).unwrap_or(qps.len());
     for (number, job) in (0..).zip(jobs) {
         for rank in &job.ranks {
-            let config = spec.hosts[rank.host.index()].as_deref();
             let executor = &mut executors[rank.host.index()];
-            if let (None, Some(config)) = (&executor, config) {
-                *executor = Some(Executor::new(config));
+            if let (None, Some(config)) = (&executor, &spec.hosts[rank.host.index()]) {
+                *executor = Some(Executor::new(config.clone()));
             }
         }
         let lanes = add_lanes(&mut executors, number, job, spec);
@@ -34,22 +32,24 @@ pub(super) fn executors(spec: &Spec, jobs: &[Job], qps: &mut [QpInfo]) -> Vec<Op
                         executor.join(from, to);
                     }
                 }
-                Link::Remote { qps: made, striping, gdr, pcie_latency } => {
-                    let width = cts_width(striping.qps, spec.nccl.ib_qps_per_connection) as usize;
+                Link::Remote { qps: made, striping, ports, gdr, pcie_latency } => {
+                    let width = *ports as usize;
                     let numbers = |first: usize, count: usize| {
                         (first as u32..(first + count) as u32).collect::<Vec<u32>>()
                     };
-                    let all = || (numbers(data, made.len()), numbers(cts, width));
+                    let remote = |side: usize| Remote {
+                        striping: *striping,
+                        qps: numbers(data, made.len()),
+                        cts: numbers(cts, width),
+                        gdr: gdr[side],
+                        pcie_latency: pcie_latency[side],
+                    };
                     let mut ends = [0; 2];
                     if let Some(executor) = &mut executors[host(joined.from)] {
-                        let (qps, cts) = all();
-                        ends[0] =
-                            executor.add_send(from, (*striping, gdr[0], pcie_latency[0]), qps, cts);
+                        ends[0] = executor.add_send(from, remote(0));
                     }
                     if let Some(executor) = &mut executors[host(joined.to)] {
-                        let (qps, cts) = all();
-                        ends[1] =
-                            executor.add_recv(to, (*striping, gdr[1], pcie_latency[1]), qps, cts);
+                        ends[1] = executor.add_recv(to, remote(1));
                     }
                     for (first, count) in [(data, made.len()), (cts, width)] {
                         for (index, qp) in (0..).zip(&mut qps[first..first + count]) {
@@ -79,12 +79,11 @@ fn add_lanes(
             let info = LaneInfo {
                 job: number,
                 rank: *rank,
-                channel,
                 gpu: place.gpu,
                 program: job.program(channel, position),
                 repeats: job.repeats()[0],
                 start: job.start,
-                slot: spec.nccl.buffsize.get() / 4,
+                slot: spec.nccl.slot(),
             };
             if let Some(executor) = &mut executors[place.host.index()] {
                 lanes[channel as usize][*rank as usize] = executor.add_lane(info);

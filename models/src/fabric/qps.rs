@@ -159,9 +159,8 @@ impl Qps<'_> {
         let mut back = Vec::new();
         for (job, plan) in (0..).zip(jobs) {
             for (connection, joined) in (0..).zip(&plan.connections) {
-                let Link::Remote { qps, striping, .. } = &joined.link else { continue };
-                let width = cts_width(striping.qps, self.spec.nccl.ib_qps_per_connection);
-                for forward in &data[first..first + width as usize] {
+                let Link::Remote { qps, ports, .. } = &joined.link else { continue };
+                for forward in &data[first..first + *ports as usize] {
                     back.push(QpInfo {
                         source: forward.target,
                         target: forward.source,
@@ -288,11 +287,6 @@ impl Qps<'_> {
         let message = format!("the topology is disconnected: no path from {source} to {target}");
         BuildError::new("topology", message)
     }
-}
-
-/// Number of QPs that carry the CTS messages of a connection with `qps` QPs: one a port.
-pub(super) fn cts_width(qps: u32, per_connection: u32) -> u32 {
-    (qps / per_connection.max(1)).max(1)
 }
 
 /// IPv4 address: each node has its own /24.

@@ -7,6 +7,7 @@ use super::conduct::{StopReason, Timeline};
 use super::{Fabric, Role, Tally};
 use crate::collective::Link;
 use crate::error::BuildError;
+use crate::ids::NodeId;
 use crate::packet::Kind;
 use crate::probe::Probe;
 
@@ -135,11 +136,11 @@ impl<P: Probe> Outcome<P> {
 
     /// True if all ranks of a collective have finished.
     pub fn finished(&self, job: u32) -> bool {
-        let ranks = &self.fabric.wiring.jobs[job as usize].ranks;
-        let mut hosts: Vec<usize> = ranks.iter().map(|rank| rank.host.index()).collect();
-        hosts.dedup();
         let executors = &self.fabric.executors;
-        hosts.iter().all(|host| executors[*host].as_ref().is_some_and(|e| e.finished(job)))
+        let done = |host: &NodeId| {
+            executors[host.index()].as_ref().is_some_and(|executor| executor.finished(job))
+        };
+        self.fabric.wiring.jobs[job as usize].hosts().iter().all(done)
     }
 
     /// A collective that has ended has carried what its programs send over each connection.

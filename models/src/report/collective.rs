@@ -4,7 +4,6 @@ use sim_core::{Delta, Time};
 
 use super::{CollectiveReport, FlowStatus};
 use crate::fabric::{Outcome, Plan, Role};
-use crate::ids::NodeId;
 use crate::probe::Probe;
 
 /// One entry for each collective.
@@ -12,18 +11,10 @@ pub(super) fn reports<P: Probe>(outcome: &Outcome<P>, plan: &Plan) -> Vec<Collec
     (0..plan.wiring.jobs.len() as u32).map(|job| report(outcome, plan, job)).collect()
 }
 
-/// The hosts of a job.
-fn hosts(plan: &Plan, job: u32) -> Vec<NodeId> {
-    let mut hosts: Vec<NodeId> =
-        plan.wiring.jobs[job as usize].ranks.iter().map(|rank| rank.host).collect();
-    hosts.dedup();
-    hosts
-}
-
 fn report<P: Probe>(outcome: &Outcome<P>, plan: &Plan, number: u32) -> CollectiveReport {
     let job = &plan.wiring.jobs[number as usize];
     let fabric = &outcome.fabric;
-    let hosts = hosts(plan, number);
+    let hosts = job.hosts();
     let of_hosts = || hosts.iter().filter_map(|host| fabric.executors[host.index()].as_ref());
     let qps = || {
         let all = plan.wiring.qps.iter().enumerate();

@@ -1,6 +1,6 @@
 //! What holds a collective back.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use models::collective::Link;
 use models::fabric::{DmaInfo, Plan, Role};
@@ -10,7 +10,7 @@ use models::report::{CollectiveReport, Finding, PortReport, Report, Severity};
 use serde_json::json;
 use sim_core::{Bytes, Delta, Rate};
 
-use super::{finding, flows_by_port};
+use super::{finding, flows_by_port, usual_ecn};
 use crate::check::dcqcn_is_on;
 
 /// All findings about collectives.
@@ -40,26 +40,23 @@ pub(super) fn findings(report: &Report, plan: &Plan) -> Vec<Finding> {
 /// Payload in GB/s that the NICs of the narrowest host of a collective can send: its ceiling.
 pub fn ceiling(plan: &Plan, job: u32) -> Option<f64> {
     let wiring = &plan.wiring;
-    let mut hosts: Vec<(u32, BTreeSet<u32>)> = Vec::new();
+    let mut hosts: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
     for qp in &wiring.qps {
         if !matches!(qp.role, Role::Data { job: of, .. } if of == job) {
             continue;
         }
         let ports = wiring.topology.addresses()[qp.source_address as usize].ports.iter();
-        match hosts.iter_mut().find(|(host, _)| *host == qp.source) {
-            Some((_, all)) => all.extend(ports.map(|port| port.0)),
-            None => hosts.push((qp.source, ports.map(|port| port.0).collect())),
-        }
+        hosts.entry(qp.source).or_default().extend(ports.map(|port| port.0));
     }
-    let payload = |(host, ports): &(u32, BTreeSet<u32>)| {
-        let mtu = plan.spec.nics[*host as usize].as_ref().map_or(4096, |nic| nic.mtu);
+    let payload = |(host, ports): (u32, BTreeSet<u32>)| {
+        let mtu = plan.spec.nics[host as usize].as_ref().map_or(4096, |nic| nic.mtu);
         let frames = &wiring.frames;
         let share = f64::from(mtu) / frames.wire_len(frames.data(mtu, false)) as f64;
         let rate: u64 =
             ports.iter().map(|port| wiring.wires[*port as usize].clock.rate().bps()).sum();
         rate as f64 / 8e9 * share
     };
-    hosts.iter().map(payload).min_by(f64::total_cmp)
+    hosts.into_iter().map(payload).min_by(f64::total_cmp)
 }
 
 struct Job<'a> {
@@ -456,9 +453,7 @@ impl<'a> Job<'a> {
             ("ecn_marked_packets", json!(port.ecn_marked_packets)),
             ("cnp_handled", json!(totals.cnp_handled)),
         ];
-        let rate = self.plan.wiring.wires[hottest as usize].clock.rate().bps();
-        let kmin = Bytes::new(rate / 1_000_000);
-        let kmax = Bytes::new(rate / 250_000);
+        let [kmin, kmax] = usual_ecn(port.rate_bps);
         if wred.kmin.to_bytes(config.buffer.cell) >= kmin.get() {
             return None;
         }

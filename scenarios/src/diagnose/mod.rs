@@ -363,6 +363,11 @@ fn ecmp_imbalance(report: &Report, plan: &Plan) -> Option<Finding> {
     Some(finding("ecmp_imbalance", Severity::Warning, text, evidence, remedy))
 }
 
+/// ECN thresholds that are usual at a rate: 8 us and 32 us of queue.
+fn usual_ecn(bps: u64) -> [Bytes; 2] {
+    [bps / 1_000_000, bps / 250_000].map(Bytes::new)
+}
+
 /// `flow 3`, or for a QP of a collective `channel 0 host1 -> host2`.
 fn flow_name(plan: &Plan, qp: usize) -> String {
     let info = &plan.wiring.qps[qp];

@@ -169,7 +169,7 @@ fn candidates(loaded: &Loaded, finished: &Finished) -> Vec<Candidate> {
     candidates
 }
 
-/// ECN thresholds that are usual at the rate of the deepest queue: 8 us and 32 us of it.
+/// ECN thresholds that are usual at the rate of the deepest queue.
 fn usual_thresholds(finished: &Finished) -> Option<(Vec<String>, String)> {
     let wires = &finished.plan.wiring.wires;
     let configs = &finished.plan.spec.switch_ports;
@@ -181,8 +181,7 @@ fn usual_thresholds(finished: &Finished) -> Option<(Vec<String>, String)> {
     });
     let (deepest, queue) = lossless.max_by_key(|(_, queue)| queue.max_queue_bytes)?;
     let queue = queue.priority;
-    let kmin = Bytes::new(deepest.rate_bps / 1_000_000);
-    let kmax = Bytes::new(deepest.rate_bps / 250_000);
+    let [kmin, kmax] = super::usual_ecn(deepest.rate_bps);
     let set =
         vec![format!("switch.ecn.{queue}={{ kmin = \"{kmin}\", kmax = \"{kmax}\", pmax = 0.2 }}")];
     let words =
