@@ -1,0 +1,8 @@
+//! rocesim against what it did not write: other simulators, switches, theory. Each test computes
+//! one section of `docs/validation.md`, holds its rows to their tolerances, and holds the file to
+//! what it computed. `ROCESIM_WRITE_VALIDATION=1 cargo test --release --test validation` writes
+//! the file anew.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod table;
