@@ -133,7 +133,7 @@ fn flows_csv(report: &Report) -> String {
             flow.source_port.to_string(),
             flow.priority.to_string(),
             optional(flow.bytes),
-            flow.start_s.to_string(),
+            optional(flow.start_s),
             optional(flow.fct_s),
             optional(flow.acked_s),
             optional(flow.ideal_fct_s),

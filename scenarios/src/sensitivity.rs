@@ -101,9 +101,14 @@ const RULES: &[Rule] = &[
     },
     Rule { keys: XOFF_KEYS, because: "a queue came near XOFF", holds: near_xoff },
     Rule {
-        keys: &["switch.ecn", "nic.np", "nic.congestion", "nic.pacing"],
+        keys: &["switch.ecn", "nic.congestion", "nic.pacing"],
         because: "ECN marked frames",
         holds: marked,
+    },
+    Rule {
+        keys: &["nic.np"],
+        because: "CNPs were sent",
+        holds: |run| run.report.totals.cnp_sent > 0,
     },
     Rule { keys: &["nic.transport"], because: "packets were sent again", holds: sent_again },
     Rule {

@@ -158,7 +158,8 @@ type Key = (u32, u32, u16);
 /// Flows that finished, with their FCT, in the order of their start.
 fn finished_flows(report: &Report) -> BTreeMap<Key, VecDeque<(&FlowReport, f64)>> {
     let mut flows: Vec<&FlowReport> = report.flows.iter().collect();
-    flows.sort_by(|a, b| a.start_s.total_cmp(&b.start_s));
+    let start = |flow: &FlowReport| flow.start_s.unwrap_or(f64::INFINITY);
+    flows.sort_by(|a, b| start(a).total_cmp(&start(b)));
     let mut by_key = BTreeMap::<Key, VecDeque<_>>::new();
     for flow in flows {
         let nodes = node_number(&flow.source).zip(node_number(&flow.target));

@@ -67,6 +67,8 @@ impl<P: Probe> Fabric<P> {
             self.wake(port, busy_until, agenda);
         } else if ready && (busy || turn > agenda.now()) {
             self.wake(port, busy_until.max(turn), agenda);
+        } else if busy_until > agenda.now() && arbiter.blocked() > 0 {
+            self.wake(port, busy_until, agenda);
         } else if let Some(time) = arbiter.next_wake() {
             self.wake(port, time.max(busy_until), agenda);
         }
@@ -89,6 +91,12 @@ impl<P: Probe> Fabric<P> {
                 activate(sender, arbiter, now, params);
             }
         }
+        // windows that follow rates open with them
+        for _ in 0..arbiter.blocked() {
+            let Some(slot) = arbiter.unblock() else { break };
+            let sender = &mut self.senders[arbiter.qp(slot) as usize];
+            activate(sender, arbiter, now, params);
+        }
         let senders = &mut self.senders;
         let slot = loop {
             let slot = if paused == 0 {
@@ -100,12 +108,16 @@ impl<P: Probe> Fabric<P> {
                 arbiter.next(|slot| open(slot) == 0)
             }?;
             let sender = &mut senders[arbiter.qp(slot) as usize];
-            if sender.requester.has_work() {
+            let closed =
+                params.config.transport.window_follows_rate && window_full(sender, params, now);
+            if sender.requester.has_work() && !closed {
                 break slot;
             }
-            // an ACK that came after its time-out has left nothing to send again
+            // an ACK that came after its time-out has left nothing to send again, or the window
+            // has shrunk with the rate
             arbiter.clear_ready(slot);
             sender.state = SenderState::Idle;
+            activate(sender, arbiter, now, params);
         };
         let reads = match *dma {
             Some(dma) => self.dmas[dma as usize].ask(now, port, params.requester.mtu),
@@ -134,7 +146,7 @@ impl<P: Probe> Fabric<P> {
         }
         let dscp = self.wiring.qps[qp as usize].dscp;
         // the last packet that the window lets out must be acknowledged
-        let ack_req = segment.ack_req || window_full(sender, params);
+        let ack_req = segment.ack_req || window_full(sender, params, now);
         let mut packet = Packet::new(Kind::Data, qp, segment.psn, len)
             .with_ect(config.np.notify != Notify::Off)
             .with_flags(ack_req, segment.last);
@@ -225,13 +237,12 @@ impl<P: Probe> Fabric<P> {
         let now = agenda.now();
         self.tally.last_activity = now;
         let index = self.nic_of(port);
-        let Nic { params, arbiter, starts, .. } = &mut self.nics[index];
-        while let Some(&(start, qp)) = starts.front() {
-            if start > now {
-                agenda.at(start, Event::FlowStart(port));
-                break;
-            }
-            starts.pop_front();
+        if self.nics[index].start_at != now {
+            return;
+        }
+        let Nic { params, arbiter, starts, start_at, .. } = &mut self.nics[index];
+        *start_at = Time::MAX;
+        while let Some((_, qp)) = starts.pop_front_if(|(start, _)| *start <= now) {
             let mtu = u64::from(params.requester.mtu);
             let bytes = self.wiring.qps[qp as usize].bytes.unwrap_or(mtu << 31);
             let sender = &mut self.senders[qp as usize];
@@ -239,7 +250,40 @@ impl<P: Probe> Fabric<P> {
             sender.pacer = Pacer::new(now);
             activate(sender, arbiter, now, params);
         }
+        self.watch_starts(port, agenda);
         self.kick(port, agenda);
+    }
+
+    /// Keeps one live event for the next flow of a NIC.
+    pub(super) fn watch_starts(&mut self, port: u32, agenda: &mut Queue) {
+        let index = self.nic_of(port);
+        let nic = &mut self.nics[index];
+        if let Some(&(start, _)) = nic.starts.front()
+            && start < nic.start_at
+        {
+            nic.start_at = start;
+            agenda.at(start, Event::FlowStart(port));
+        }
+    }
+
+    /// A flow is acknowledged: those that waited for it alone start.
+    #[cold]
+    fn start_followers(&mut self, flow: u32, agenda: &mut Queue) {
+        let wiring = self.wiring.clone();
+        for &follower in wiring.followers.of(flow) {
+            let waits_for = &mut self.waits_for[follower as usize];
+            *waits_for -= 1;
+            if *waits_for > 0 {
+                continue;
+            }
+            let qp = &wiring.qps[follower as usize];
+            let at = agenda.now().saturating_add(qp.start.since(Time::ZERO));
+            self.senders[follower as usize].starts_at = at;
+            let nic = self.nic_of(qp.source_port);
+            let starts = &mut self.nics[nic].starts;
+            starts.insert(starts.partition_point(|(start, _)| *start <= at), (at, follower));
+            self.watch_starts(qp.source_port, agenda);
+        }
     }
 
     /// A frame has reached its host.
@@ -404,6 +448,9 @@ impl<P: Probe> Fabric<P> {
         if progress == Progress::Complete && of_flow {
             finish(sender, SenderState::Idle, arbiter, now);
             self.tally.count_finished(now, 1);
+            if !self.waits_for.is_empty() {
+                self.start_followers(packet.qp, agenda);
+            }
         } else {
             if packet.kind == Kind::Cnp || packet.echo() {
                 let acts = !matches!(sender.control, RateControl::None(_));
@@ -443,22 +490,25 @@ pub(super) fn activate(sender: &mut Sender, arbiter: &mut Arbiter, now: Time, pa
     }
     if !sender.requester.has_work() {
         sender.state = SenderState::Idle;
-    } else if window_full(sender, params) {
-        sender.state = SenderState::Blocked;
-    } else if sender.pacer.ready_at() <= now {
-        sender.state = SenderState::Ready;
-        arbiter.set_ready(sender.slot);
-    } else {
+    } else if sender.pacer.ready_at() > now {
         sender.state = SenderState::Waiting;
         arbiter.wait(sender.pacer.ready_at(), sender.slot);
+    } else if window_full(sender, params, now) {
+        sender.state = SenderState::Blocked;
+        if params.config.transport.window_follows_rate {
+            arbiter.block(sender.slot);
+        }
+    } else {
+        sender.state = SenderState::Ready;
+        arbiter.set_ready(sender.slot);
     }
 }
 
-fn window_full(sender: &mut Sender, params: &NicParams) -> bool {
-    let transport = &params.config.transport;
-    let Some(window) = transport.window else { return false };
+fn window_full(sender: &mut Sender, params: &NicParams, now: Time) -> bool {
+    let Some(window) = sender.window else { return false };
     let mut window = window.get();
-    if transport.window_follows_rate {
+    if params.config.transport.window_follows_rate {
+        sender.pacer.settle(now, &mut sender.control);
         let (rate, line) = (sender.control.rate().bps(), sender.line_rate.bps());
         window = (u128::from(window) * u128::from(rate) / u128::from(line)).max(1) as u64;
     }

@@ -9,7 +9,7 @@ use sim_core::{Delta, Time};
 use super::host_parts::{dmas, executors};
 use super::spec::Spec;
 use super::wiring::{Role, Wire, Wiring};
-use super::{Event, Fabric, Queue, check, qps};
+use super::{Fabric, Followers, Queue, check, qps};
 use crate::collective::{Executor, NcclConfig, Setting, jobs};
 use crate::error::BuildError;
 use crate::ids::{NodeId, PRIORITIES, PortId};
@@ -73,8 +73,10 @@ pub fn plan(spec: Spec, shards: usize) -> Result<Plan, BuildError> {
     let shards = if close { 1 } else { shards };
     let mut shard_of = partition(topology, shards);
     let mut wires = wires(&spec, &shard_of);
-    if shards > 1 && lookahead(&wires, &shard_of, &frames).is_zero() {
-        // a link that takes no time cannot be cut
+    if shards > 1
+        && (lookahead(&wires, &shard_of, &frames).is_zero() || flows_tie(&spec, &shard_of))
+    {
+        // neither a link nor a start that takes no time can be cut
         shard_of.fill(0);
         wires.iter_mut().for_each(|wire| wire.peer_shard = 0);
     }
@@ -106,6 +108,7 @@ pub fn plan(spec: Spec, shards: usize) -> Result<Plan, BuildError> {
         data_qps,
         jobs,
         dmas,
+        followers: Followers::new(&spec.flows),
         shard_of,
         measure: [Time::ZERO + spec.measure.from, measure_to],
         sample_interval: spec.sample.interval,
@@ -127,6 +130,13 @@ pub fn plan(spec: Spec, shards: usize) -> Result<Plan, BuildError> {
         executors,
         shards: count,
     })
+}
+
+/// Whether a flow waits for one of another shard, which it must learn of at once.
+fn flows_tie(spec: &Spec, shard_of: &[u16]) -> bool {
+    let shard = |flow: usize| shard_of[spec.flows[flow].source.index()];
+    let mut flows = spec.flows.iter().enumerate();
+    flows.any(|(number, flow)| flow.after.iter().any(|n| shard(*n as usize) != shard(number)))
 }
 
 /// The least time from a frame's first bit on a cut link to its handling at the other end.
@@ -326,6 +336,7 @@ impl Plan {
             outputs: Vec::new(),
             senders: Vec::with_capacity(wiring.qps.len()),
             receivers: Vec::new(),
+            waits_for: wiring.followers.waits_for().to_vec(),
             tally: super::Tally::default(),
             samples: Vec::new(),
             integrals: [None, None],
@@ -458,13 +469,16 @@ impl<P: Probe> Fabric<P> {
             let priority = nic.params.priority[usize::from(qp.dscp)];
             let mut sender = Sender::new(&nic.params, wire.clock.rate(), slot, priority);
             let of_flow = matches!(qp.role, Role::Flow { .. });
+            sender.window = qp.window.or(sender.window);
             if !of_flow {
                 sender.transport.ack_timeout = nccl.ack_timeout();
                 sender.transport.retry_cnt = nccl.ib_retry_cnt as u8;
             }
+            let waits = wiring.followers.waits(index);
+            sender.starts_at = if waits { Time::MAX } else { qp.start };
             self.senders.push(sender);
             self.receivers.push(Receiver::default());
-            if of_flow && wiring.shard_of[qp.source as usize] == shard {
+            if of_flow && !waits && wiring.shard_of[qp.source as usize] == shard {
                 nic.starts.push_back((qp.start, index as u32));
             }
         }
@@ -475,10 +489,9 @@ impl<P: Probe> Fabric<P> {
 
     /// Schedules the first flow of every NIC.
     pub(crate) fn plant(&mut self, agenda: &mut Queue) {
-        let hosts = self.wiring.wires.iter().enumerate().filter(|(_, wire)| !wire.is_switch);
-        for (port, wire) in hosts {
-            if let Some((start, _)) = self.nics[wire.owner as usize].starts.front() {
-                agenda.at(*start, Event::FlowStart(port as u32));
+        for port in 0..self.ports.len() as u32 {
+            if !self.wiring.wires[port as usize].is_switch {
+                self.watch_starts(port, agenda);
             }
         }
         for node in 0..self.wiring.shard_of.len() {

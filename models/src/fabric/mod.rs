@@ -13,6 +13,7 @@ mod build;
 mod check;
 mod conduct;
 mod event;
+mod followers;
 mod host_parts;
 mod observe;
 mod path;
@@ -26,6 +27,7 @@ use sim_core::{Agenda, Model, Time};
 pub use build::{Plan, plan};
 pub use conduct::{StopReason, Timeline};
 pub use event::Event;
+pub use followers::Followers;
 pub use observe::{PortSample, QpSample, Sample};
 pub use run::{Outcome, Running, run};
 pub use spec::{MeasureConfig, SampleConfig, Spec, StopConfig};
@@ -61,6 +63,8 @@ pub struct Fabric<P: Probe = ()> {
     pub(crate) outputs: Vec<Output>,
     pub(crate) senders: Vec<Sender>,
     pub(crate) receivers: Vec<Receiver>,
+    /// By flow: how many others it still waits for; empty if none does.
+    pub(crate) waits_for: Vec<u32>,
     pub(crate) tally: Tally,
     pub(crate) samples: Vec<Sample>,
     /// Queue integrals at the start of the measured window, by port and priority.

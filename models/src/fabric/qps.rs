@@ -120,7 +120,8 @@ impl Qps<'_> {
                 role: Role::Flow { number: number as u32 },
             };
             let qp = self.make(&ends, flow.source_port, flow.destination_port)?;
-            self.qps.push(QpInfo { bytes: flow.bytes, start: flow.start, ..qp });
+            let (bytes, start, window) = (flow.bytes, flow.start, flow.window);
+            self.qps.push(QpInfo { bytes, start, window, ..qp });
         }
         Ok(())
     }
@@ -240,6 +241,7 @@ impl Qps<'_> {
             index: 0,
             bytes: None,
             start: Time::ZERO,
+            window: None,
         })
     }
 

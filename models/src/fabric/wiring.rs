@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use sim_core::{Delta, Rate, Time};
+use sim_core::{Bytes, Delta, Rate, Time};
 
+use super::Followers;
 use crate::collective::Job;
 use crate::load_balance::FiveTuple;
 use crate::routing::Routes;
@@ -29,6 +30,8 @@ pub struct Wiring {
     pub jobs: Vec<Job>,
     /// NICs whose PCIe is slower than their ports.
     pub dmas: Vec<DmaInfo>,
+    /// Flows that wait for others.
+    pub followers: Followers,
     /// By node.
     pub shard_of: Vec<u16>,
     /// The edges of the measured window.
@@ -93,8 +96,10 @@ pub struct QpInfo {
     pub index: u32,
     /// Payload of a flow; `None` for unlimited.
     pub bytes: Option<u64>,
-    /// When it starts.
+    /// When it starts, or how long after the flows that it waits for.
     pub start: Time,
+    /// Window of a flow, instead of the NIC's.
+    pub window: Option<Bytes>,
 }
 
 /// What a QP is for.

@@ -1,7 +1,7 @@
 //! Round robin among the QPs of a port that may send, in the order of their slots.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use sim_core::Time;
 
@@ -18,6 +18,8 @@ pub struct Arbiter {
     cursor: u32,
     /// Wake-up times; an entry may be earlier than the QP's own time, never later.
     waiting: BinaryHeap<Reverse<(Time, u32)>>,
+    /// Slots whose window may open without an ACK.
+    blocked: VecDeque<u32>,
 }
 
 impl Arbiter {
@@ -71,6 +73,25 @@ impl Arbiter {
     #[inline]
     pub fn wait(&mut self, time: Time, slot: u32) {
         self.waiting.push(Reverse((time, slot)));
+    }
+
+    /// The QP in this slot waits for its window, which may open without an ACK.
+    pub fn block(&mut self, slot: u32) {
+        if !self.blocked.contains(&slot) {
+            self.blocked.push_back(slot);
+        }
+    }
+
+    /// How many QPs wait for such a window.
+    #[inline]
+    pub fn blocked(&self) -> usize {
+        self.blocked.len()
+    }
+
+    /// Takes a slot that waits for such a window.
+    #[inline]
+    pub fn unblock(&mut self) -> Option<u32> {
+        self.blocked.pop_front()
     }
 
     /// Takes a slot whose time has come.

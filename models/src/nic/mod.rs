@@ -14,7 +14,7 @@ use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
 use priority_queue::PriorityQueue;
-use sim_core::{Rate, Time};
+use sim_core::{Bytes, Rate, Time};
 
 pub use arbiter::Arbiter;
 pub use config::{
@@ -103,6 +103,10 @@ pub struct Sender {
     pub state: SenderState,
     /// Rate of its port.
     pub line_rate: Rate,
+    /// Unacknowledged payload that it may have.
+    pub window: Option<Bytes>,
+    /// When its flow starts; never, as long as it waits for others.
+    pub starts_at: Time,
     /// Its place at the arbiter of its port.
     pub slot: u32,
     /// Priority of its data.
@@ -125,6 +129,8 @@ impl Sender {
             pacer: Pacer::new(Time::ZERO),
             state: SenderState::Idle,
             line_rate,
+            window: params.config.transport.window,
+            starts_at: Time::ZERO,
             slot,
             priority,
             timer_armed: false,
@@ -158,6 +164,8 @@ pub struct Nic {
     pub arbiter: Arbiter,
     /// Flows to start: (start, QP), the next one first.
     pub starts: VecDeque<(Time, u32)>,
+    /// When the live `FlowStart` event fires.
+    pub start_at: Time,
     /// Retransmission timers by QP; entries may be early, never late.
     pub timers: PriorityQueue<u32, Reverse<Time>, BuildHasherDefault<IdHasher>>,
     /// When the live `Timeout` event fires.
@@ -178,6 +186,7 @@ impl Nic {
         Nic {
             arbiter: Arbiter::default(),
             starts: VecDeque::new(),
+            start_at: Time::MAX,
             timers: PriorityQueue::with_default_hasher(),
             timer_at: Time::MAX,
             notification_point: NotificationPoint::default(),

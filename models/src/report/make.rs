@@ -104,16 +104,16 @@ impl<'a, P: Probe> Context<'a, P> {
             _ if job.is_some() => FlowStatus::Unfinished,
             (_, Some(_), _) => FlowStatus::Completed,
             (_, None, None) => FlowStatus::Unlimited,
-            _ if info.start > self.outcome.end => FlowStatus::Pending,
+            _ if sender.starts_at > self.outcome.end => FlowStatus::Pending,
             _ => FlowStatus::Unfinished,
         };
         // a QP of a collective has sent what it was given
         let size = if done { Some(receiver.delivered_bytes) } else { info.bytes };
         let delivered = size == Some(receiver.delivered_bytes)
             && (receiver.delivered_bytes > 0 || status == FlowStatus::Completed);
-        let fct = delivered.then(|| receiver.last_delivery.since(info.start));
+        let fct = delivered.then(|| receiver.last_delivery.since(sender.starts_at));
         let completed = status == FlowStatus::Completed;
-        let acked = sender.finished_at.filter(|_| completed).map(|at| at.since(info.start));
+        let acked = sender.finished_at.filter(|_| completed).map(|at| at.since(sender.starts_at));
         let ideal = info.bytes.map(|bytes| {
             let mtu = self.plan.spec.nics[info.source as usize].as_ref().map_or(4096, |n| n.mtu);
             ideal::fct(wiring, &self.plan.path(qp), bytes, mtu)
@@ -124,7 +124,7 @@ impl<'a, P: Probe> Context<'a, P> {
             _ => receiver.delivered_bytes,
         };
         let measured_bytes = measured(1) - measured(0);
-        let begin = self.window[0].max(info.start);
+        let begin = self.window[0].max(sender.starts_at);
         let finish = if delivered { receiver.last_delivery } else { self.window[1] };
         let active = finish.min(self.window[1]).since(begin).as_secs();
         FlowReport {
@@ -135,7 +135,7 @@ impl<'a, P: Probe> Context<'a, P> {
             source_port: info.tuple.source_port,
             priority: sender.priority,
             bytes: size,
-            start_s: info.start.as_secs(),
+            start_s: (sender.starts_at < Time::MAX).then(|| sender.starts_at.as_secs()),
             fct_s: fct.map(|fct| fct.as_secs()),
             acked_s: acked.map(|acked| acked.as_secs()),
             ideal_fct_s: ideal.map(|ideal| ideal.as_secs()),

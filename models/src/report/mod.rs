@@ -190,7 +190,7 @@ pub struct FlowReport {
     /// Size; absent for unlimited flows.
     pub bytes: Option<u64>,
     /// When it started.
-    pub start_s: f64,
+    pub start_s: Option<f64>,
     /// From start to the last payload byte at the receiver.
     pub fct_s: Option<f64>,
     /// From start to the last ACK back at the sender.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{self, Deserializer, Visitor};
+use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use sim_core::{Bytes, Delta};
 
@@ -153,15 +153,82 @@ pub struct FlowConfig {
     pub target: HostRef,
     /// Size.
     pub bytes: FlowSize,
-    /// When it starts.
+    /// When it starts; with `after`, how long after that.
     #[serde(default)]
     pub start: Delta,
+    /// It starts when all these are acknowledged: earlier flows of the same section, counted from
+    /// 0 (those of `file` follow those of `flows`).
+    #[serde(default)]
+    pub after: After,
+    /// Unacknowledged payload at most, instead of `nic.transport.window`.
+    pub window: Option<Bytes>,
     /// DSCP, instead of the NIC's.
     pub dscp: Option<u8>,
     /// UDP source port, instead of the NIC's choice.
     pub source_port: Option<u16>,
     /// UDP destination port, instead of the wire's.
     pub destination_port: Option<u16>,
+}
+
+/// Numbers of flows: `3`, `[3, 4]`, or as in a cell of a CSV file `"3 4"`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct After(pub Vec<u32>);
+
+impl Serialize for After {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for After {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Form;
+        impl<'de> Visitor<'de> for Form {
+            type Value = After;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("numbers of earlier flows, such as [3, 4]")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<After, E> {
+                let numbers = text.split_whitespace().map(|word| {
+                    word.parse().map_err(|_| {
+                        E::custom(format!("`{word}` is no number of a flow: `3 4` is expected"))
+                    })
+                });
+                numbers.collect::<Result<_, _>>().map(After)
+            }
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<After, E> {
+                let number = u32::try_from(number);
+                number.map(|number| After(vec![number])).map_err(|_| {
+                    E::custom("out of range: the number of an earlier flow is expected")
+                })
+            }
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<After, E> {
+                self.visit_i64(i64::try_from(number).unwrap_or(-1))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<After, A::Error> {
+                let mut flows = Vec::new();
+                while let Some(flow) = sequence.next_element()? {
+                    flows.push(flow);
+                }
+                Ok(After(flows))
+            }
+        }
+        deserializer.deserialize_any(Form)
+    }
+}
+
+impl JsonSchema for After {
+    fn schema_name() -> Cow<'static, str> {
+        "After".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": ["array", "integer", "string"],
+            "items": { "type": "integer", "minimum": 0 },
+            "minimum": 0,
+            "description": "numbers of earlier flows"
+        })
+    }
 }
 
 fn one() -> u32 {

@@ -9,10 +9,10 @@ mod sizes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sim_core::rng::{Domain, Stream};
-use sim_core::{Delta, Time};
+use sim_core::{Bytes, Delta, Time};
 
 pub use config::{
-    FlowConfig, FlowSize, FlowsConfig, IncastConfig, PermutationConfig, RepeatConfig,
+    After, FlowConfig, FlowSize, FlowsConfig, IncastConfig, PermutationConfig, RepeatConfig,
 };
 pub use hosts::{Directory, HostRef, Hosts};
 pub use poisson::PoissonConfig;
@@ -65,8 +65,12 @@ pub struct Flow {
     pub target: NodeId,
     /// Size; `None` for unlimited.
     pub bytes: Option<u64>,
-    /// When it starts.
+    /// When it starts, or how long after the last of `after` is acknowledged.
     pub start: Time,
+    /// Flows (by number, all lower than its own) that must be acknowledged before it starts.
+    pub after: Box<[u32]>,
+    /// Window, instead of the NIC's.
+    pub window: Option<Bytes>,
     /// DSCP, instead of the NIC's.
     pub dscp: Option<u8>,
     /// UDP source port, instead of the NIC's choice.
@@ -123,6 +127,8 @@ impl Plan<'_> {
             target: ends[1],
             bytes,
             start: Time::ZERO + start,
+            after: Box::default(),
+            window: None,
             dscp,
             source_port: None,
             destination_port: None,
@@ -236,6 +242,7 @@ impl Plan<'_> {
         if list.flows.is_empty() {
             return Err(BuildError::new(self.key("flows"), "no flows"));
         }
+        let first = self.flows.len();
         for (number, config) in list.flows.iter().enumerate() {
             let key = |field: &str| format!("{}.flows[{number}].{field}", self.key);
             let source = self.directory.find(&config.source, &key("source"))?;
@@ -243,14 +250,45 @@ impl Plan<'_> {
             if source == target {
                 return Err(BuildError::new(key("target"), "the flow ends where it starts"));
             }
+            if config.window == Some(Bytes::ZERO) {
+                return Err(BuildError::new(key("window"), "0 lets nothing through"));
+            }
+            let after = after(&config.after.0, number, &list.flows)
+                .map_err(|message| BuildError::new(key("after"), message))?;
             let dscp = config.dscp.or(list.dscp);
-            let mut flow = self.flow([source, target], config.bytes, config.start, dscp);
-            flow.source_port = config.source_port;
-            flow.destination_port = config.destination_port;
-            self.flows.push(flow);
+            let flow = self.flow([source, target], config.bytes, config.start, dscp);
+            self.flows.push(Flow {
+                after: after.map(|earlier| (first + earlier as usize) as u32).collect(),
+                window: config.window,
+                source_port: config.source_port,
+                destination_port: config.destination_port,
+                ..flow
+            });
         }
         Ok(())
     }
+}
+
+/// The flows that flow `number` of a list waits for, each once.
+fn after<'a>(
+    earlier: &'a [u32],
+    number: usize,
+    flows: &[FlowConfig],
+) -> Result<impl Iterator<Item = u32> + use<'a>, String> {
+    for flow in earlier {
+        let Some(config) = flows[..number].get(*flow as usize) else {
+            let allowed = match number {
+                0 => "the first flow of a list waits for none".to_owned(),
+                _ => format!("flow {number} can wait for 0 to {}, counted from 0", number - 1),
+            };
+            return Err(format!("{flow} is no earlier flow of this list: {allowed}"));
+        };
+        if config.bytes == FlowSize::Unlimited {
+            return Err(format!("flow {flow} has no end"));
+        }
+    }
+    let is_new = |(place, flow): &(usize, &u32)| !earlier[..*place].contains(*flow);
+    Ok(earlier.iter().enumerate().filter(is_new).map(|(_, flow)| *flow))
 }
 
 #[cfg(test)]

@@ -198,9 +198,14 @@ fn failed_flows(report: &Report) -> Option<Finding> {
         let remedy = Some(remedy.to_owned());
         return Some(finding("qp_error", Severity::Error, text, evidence, remedy));
     }
-    if unfinished > 0 && report.outcome == OutcomeKind::TimeLimit {
+    let severity = match report.outcome {
+        OutcomeKind::TimeLimit => Some(Severity::Warning),
+        OutcomeKind::Completed => Some(Severity::Info),
+        _ => None,
+    };
+    if let Some(severity) = severity.filter(|_| unfinished > 0) {
         let text = format!("{unfinished} flows were not finished when the time was up");
-        return Some(finding("unfinished", Severity::Warning, text, evidence, None));
+        return Some(finding("unfinished", severity, text, evidence, None));
     }
     if unfinished > 0 && report.outcome == OutcomeKind::Stalled {
         let text = format!(
@@ -430,8 +435,9 @@ fn incast(report: &Report, plan: &Plan) -> Option<Finding> {
         let into = report.ports.iter().find(|port| {
             port.peer.strip_prefix(target).is_some_and(|rest| rest.starts_with('/'))
         })?;
-        let first = flows.iter().map(|flow| flow.start_s).fold(f64::INFINITY, f64::min);
-        let last = flows.iter().map(|flow| flow.start_s + flow.fct_s.unwrap_or(f64::INFINITY));
+        let starts = || flows.iter().filter_map(|flow| Some((flow.start_s?, flow)));
+        let first = starts().map(|(start, _)| start).fold(f64::INFINITY, f64::min);
+        let last = starts().map(|(start, flow)| start + flow.fct_s.unwrap_or(f64::INFINITY));
         let last = last.fold(0.0, f64::max).min(report.simulated_time_s);
         let span = (last - first).max(0.0);
         let wire_bytes = into.tx_bytes as f64 + into.tx_packets as f64 * gap;

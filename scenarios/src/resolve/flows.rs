@@ -53,8 +53,17 @@ pub(super) fn in_file(error: BuildError, sections: &[TrafficConfig]) -> BuildErr
     BuildError::new(format!("traffic[{section}].file"), message)
 }
 
-const FLOW_COLUMNS: [&str; 7] =
-    ["source", "target", "bytes", "start", "dscp", "source_port", "destination_port"];
+const FLOW_COLUMNS: [&str; 9] = [
+    "source",
+    "target",
+    "bytes",
+    "start",
+    "after",
+    "window",
+    "dscp",
+    "source_port",
+    "destination_port",
+];
 
 /// One flow a row; each cell is read as the key of its column.
 fn flow_rows(text: &str, name: &str, root: Origin) -> Result<Vec<FlowConfig>, LoadError> {

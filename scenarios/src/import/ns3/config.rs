@@ -16,8 +16,12 @@ pub(super) struct Config<'t> {
     lines: BTreeMap<&'t str, Line<'t>>,
 }
 
+/// The values of `CC_MODE` that are understood: DCQCN, and none.
+const DCQCN: u32 = 1;
+const NO_CONTROL: u32 = 12;
+
 /// Keys whose values are read.
-const KEYS: [&str; 30] = [
+const KEYS: [&str; 34] = [
     "ACK_HIGH_PRIO",
     "ALPHA_RESUME_INTERVAL",
     "BUFFER_SIZE",
@@ -40,9 +44,13 @@ const KEYS: [&str; 30] = [
     "NIC_TOTAL_PAUSE_TIME",
     "PACKET_PAYLOAD_SIZE",
     "PMAX_MAP",
+    "QSER",
+    "RATESER",
     "RATE_AI",
+    "RATE_BOUND",
     "RATE_DECREASE_INTERVAL",
     "RATE_HAI",
+    "RING",
     "RNG_RUN",
     "RP_TIMER",
     "SIMULATOR_STOP_TIME",
@@ -52,7 +60,7 @@ const KEYS: [&str; 30] = [
 
 /// Keys without effect on the network: output, settings of other congestion controls, and what
 /// the program reads but does not use. So are `TRACE_*`, `QLEN_MON_*`, `PINT_*` and `*_FILE`.
-const IGNORED: [&str; 18] = [
+const IGNORED: [&str; 15] = [
     "DATA_RATE",
     "DCTCP_RATE_AI",
     "ENABLE_TRACE",
@@ -65,9 +73,6 @@ const IGNORED: [&str; 18] = [
     "MON_START",
     "MULTI_RATE",
     "PAUSE_TIME",
-    "QSER",
-    "RATESER",
-    "RATE_BOUND",
     "SAMPLE_FEEDBACK",
     "USE_DYNAMIC_PFC_THRESHOLD",
     "U_TARGET",
@@ -87,11 +92,31 @@ pub(super) struct Settings {
     pub(super) stop: u64,
     pub(super) buffer_mib: u32,
     pub(super) control_waits: bool,
-    /// Flows have a window; it may follow the rate.
-    pub(super) window: Option<bool>,
-    /// Absent if switches mark nothing.
+    /// A frame in so many asks for an ACK.
+    pub(super) ack_every: u32,
+    pub(super) window: Option<Window>,
+    /// Switches mark.
+    pub(super) marks: bool,
+    /// Absent if rates stay as they are.
     pub(super) dcqcn: Option<Dcqcn>,
     pub(super) seed: u32,
+    /// Time between samples of queues and rates.
+    pub(super) sample: Option<Delta>,
+}
+
+/// Flows have a window.
+pub(super) struct Window {
+    pub(super) follows_rate: bool,
+    /// That of the longest path for all, or each that of its own path.
+    pub(super) is_global: bool,
+}
+
+/// A ring AllReduce: `RING hosts bytes host host ...`.
+pub(super) struct Ring<'t> {
+    pub(super) line: Line<'t>,
+    pub(super) bytes: u64,
+    /// Hosts as they are written.
+    pub(super) hosts: Vec<&'t str>,
 }
 
 /// Settings of DCQCN.
@@ -116,7 +141,7 @@ pub(super) struct Marking {
 }
 
 impl<'t> Config<'t> {
-    /// Reads the file; a key that is not understood is refused.
+    /// Reads the file; a key that is not known is left out with a warning.
     pub(super) fn read(
         file: &'t TextFile,
         warnings: &mut Vec<String>,
@@ -126,7 +151,8 @@ impl<'t> Config<'t> {
             let key = line.words[0];
             let is_read = KEYS.contains(&key);
             if !is_read && !is_ignored(key) {
-                return Err(unknown(&line, key));
+                warnings.push(unknown(&line, key));
+                continue;
             }
             if is_read && line.words.len() < 2 {
                 return Err(line.error(format!("{key} has no value; one is expected")));
@@ -196,44 +222,96 @@ impl<'t> Config<'t> {
     }
 
     /// The values of all keys but those that the topology is needed for.
-    pub(super) fn settings(&self) -> Result<Settings, ImportError> {
+    pub(super) fn settings(&self, warnings: &mut Vec<String>) -> Result<Settings, ImportError> {
         self.refuse_others()?;
         let mtu = self.ranged("PACKET_PAYLOAD_SIZE", 1000, 256..=9216)?;
         let key = "SIMULATOR_STOP_TIME";
         let stop = self.value(key)?.map(|(line, word)| line.seconds(key, word)).transpose()?;
         let window = self.flag("HAS_WIN", true)?;
-        if window {
-            self.only("GLOBAL_T", &[1], "windows that differ by pair of hosts")?;
-        }
-        let follows_rate = self.flag("VAR_WIN", false)?;
+        let [follows_rate, is_global] =
+            [self.flag("VAR_WIN", false)?, self.flag("GLOBAL_T", true)?];
+        let marks = self.flag("ENABLE_QCN", true)?;
+        let reacts = marks && self.whole("CC_MODE", DCQCN)? == DCQCN;
         Ok(Settings {
             mtu: mtu as u16,
             stop: stop.unwrap_or(3_010_000_000_000),
             buffer_mib: self.ranged("BUFFER_SIZE", 16, 1..=2047)?,
             control_waits: !self.flag("ACK_HIGH_PRIO", false)?,
-            window: window.then_some(follows_rate),
-            dcqcn: match self.flag("ENABLE_QCN", true)? {
-                true => Some(self.dcqcn()?),
-                false => None,
-            },
+            ack_every: self.ack_every(mtu, warnings)?,
+            window: window.then_some(Window { follows_rate, is_global }),
+            marks,
+            dcqcn: if reacts { Some(self.dcqcn()?) } else { None },
             seed: self.whole("RNG_RUN", 1)?,
+            sample: self.sample()?,
         })
+    }
+
+    /// Frames of an ACK: so many as the bytes of `L2_ACK_INTERVAL` take.
+    fn ack_every(&self, mtu: u32, warnings: &mut Vec<String>) -> Result<u32, ImportError> {
+        let interval = self.whole("L2_ACK_INTERVAL", 0)?;
+        let frames = interval.div_ceil(mtu).max(1);
+        if frames > 1 {
+            warnings.push(format!(
+                "config.txt: L2_ACK_INTERVAL {interval}: every {frames} packets ask for an ACK; \
+                 forks of ns-3 differ in what they do after the first"
+            ));
+        }
+        Ok(frames)
+    }
+
+    /// The shorter of the times between samples of queues and of rates: files, and times in ns.
+    fn sample(&self) -> Result<Option<Delta>, ImportError> {
+        let mut shortest = None;
+        for key in ["QSER", "RATESER"] {
+            let Some(line) = self.lines.get(key) else { continue };
+            let [_, _, ns] = line.words.as_slice() else {
+                let count = counted(line.words.len() - 1, "value");
+                let message = format!("{key} has {count}; a file and nanoseconds are expected");
+                return Err(line.error(message));
+            };
+            let ns: u32 = line.number(key, ns)?;
+            let span = (ns > 0).then(|| Delta::from_ns(ns.into()));
+            shortest = shortest.into_iter().chain(span).min();
+        }
+        Ok(shortest)
+    }
+
+    /// The collective beside the flows.
+    pub(super) fn ring(&self) -> Result<Option<Ring<'t>>, ImportError> {
+        let Some(line) = self.lines.get("RING") else { return Ok(None) };
+        let [_, count, bytes, hosts @ ..] = line.words.as_slice() else {
+            return Err(
+                line.error("RING has 1 value; `RING hosts bytes host host ...` is expected")
+            );
+        };
+        let count: u32 = line.number("number of hosts", count)?;
+        if hosts.len() != count as usize || count < 2 {
+            let found = counted(hosts.len(), "host");
+            return Err(line.error(format!(
+                "RING announces {count} hosts and names {found}; as many are expected, at least 2"
+            )));
+        }
+        let bytes = line.number("size in bytes", bytes)?;
+        if bytes < u64::from(count) {
+            return Err(line.error(format!(
+                "a ring of {count} hosts over {bytes} bytes; at least a byte each is expected"
+            )));
+        }
+        Ok(Some(Ring { line: line.clone(), bytes, hosts: hosts.to_vec() }))
     }
 
     /// The settings that ask for what is not modelled.
     fn refuse_others(&self) -> Result<(), ImportError> {
-        let mode = self.whole("CC_MODE", 1)?;
-        if mode != 1 {
-            let name = match mode {
-                3 => "HPCC",
-                7 => "TIMELY",
-                8 => "DCTCP",
-                10 => "HPCC-PINT",
-                _ => "an unknown control",
-            };
-            self.only("CC_MODE", &[1], name)?;
-        }
-        self.only("L2_ACK_INTERVAL", &[1, 0], "ACKs that are left out")?;
+        let name = match self.whole("CC_MODE", DCQCN)? {
+            3 => "HPCC",
+            7 => "TIMELY",
+            8 => "DCTCP",
+            10 => "HPCC-PINT",
+            _ => "an unknown control",
+        };
+        let name = format!("{name}; 12 is none");
+        self.only("CC_MODE", &[DCQCN, NO_CONTROL], &name)?;
+        self.only("RATE_BOUND", &[1], "rates that are not kept")?;
         self.only("L2_BACK_TO_ZERO", &[0], "messages that are sent again from their start")?;
         self.only("NIC_TOTAL_PAUSE_TIME", &[0], "NICs that send PFC frames")?;
         if let Some(line) = self.lines.get("LINK_DOWN")
@@ -360,15 +438,9 @@ fn micros(key: &str, (line, word): (&Line<'_>, &str)) -> Result<Delta, ImportErr
     }
 }
 
-fn unknown(line: &Line<'_>, key: &str) -> ImportError {
-    if key == "RING" {
-        let message = "RING (a collective) is not understood yet; flows in flow.txt are expected";
-        return line.error(message);
-    }
-    let known = KEYS.into_iter().chain(IGNORED);
-    let expected = match near_miss(key, known) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => "a key of HPCC's third.cc is expected".to_owned(),
-    };
-    line.error(format!("the key {} is not understood; {expected}", quoted(key)))
+fn unknown(line: &Line<'_>, key: &str) -> String {
+    let near = near_miss(key, KEYS.into_iter().chain(IGNORED));
+    let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+    let message = format!("the key {} is unknown and was left out{near}", quoted(key));
+    line.error(message).to_string()
 }

@@ -20,9 +20,9 @@ use std::path::Path;
 
 use sim_core::Delta;
 
-use self::config::{Config, Settings};
+use self::config::{Config, Settings, Window};
 use self::flows::Flows;
-use self::text::{TextFile, counted};
+use self::text::{TextFile, counted, packed};
 use self::topology::Topology;
 use self::write::{Parts, exact, to_toml};
 use super::{ImportError, Imported};
@@ -40,29 +40,30 @@ pub fn ns3(path: &Path) -> Result<Imported, ImportError> {
     let config_path = if is_config { path.to_owned() } else { dir.join("config.txt") };
     let config_file = TextFile::read(&config_path)?;
     let config = Config::read(&config_file, &mut warnings)?;
-    let settings = config.settings()?;
+    let settings = config.settings(&mut warnings)?;
     let find = |key: &str, default: &str| {
-        let named = config.file_name(key).map(|name| dir.join(name)).filter(|path| path.is_file());
+        let named = config.file_name(key).map(|name| dir.join(name)).filter(|path| is_there(path));
         named.unwrap_or_else(|| dir.join(default))
     };
 
     let topology_file = TextFile::read(&find("TOPOLOGY_FILE", "topology.txt"))?;
     let topology = Topology::read(&topology_file, config.loss()?, &mut warnings)?;
     let flow_file = TextFile::read(&find("FLOW_FILE", "flow.txt"))?;
-    let flows = Flows::read(&flow_file, &topology, &mut warnings)?;
+    let ring = config.ring()?;
+    let flows = Flows::read(&flow_file, &topology, ring.as_ref(), &mut warnings)?;
     let routes_path = find("ECMPDUMP", "routes.txt");
-    let routes = match routes_path.is_file() {
+    let routes = match is_there(&routes_path) {
         true => routes::read(&TextFile::read(&routes_path)?, &topology)?,
         false => {
-            warn_of_routes(&routes_path, &topology, &mut warnings);
+            warn_of_routes(&topology, &mut warnings);
             Vec::new()
         }
     };
 
     let rates = topology.switch_rates();
-    let marking = match settings.dcqcn {
-        Some(_) => config.marking(&rates)?,
-        None => {
+    let marking = match settings.marks {
+        true => config.marking(&rates)?,
+        false => {
             warnings.push(
                 "ENABLE_QCN is 0, so switches mark nothing: congestion control is `none`".into(),
             );
@@ -70,8 +71,8 @@ pub fn ns3(path: &Path) -> Result<Imported, ImportError> {
         }
     };
     warn_of_buffers(&topology, &settings, &mut warnings);
-    let limit = settings.stop.checked_sub(flows.first_start).filter(|limit| *limit > 0);
-    let limit = limit.map(Delta::from_ps).ok_or_else(|| {
+    let end = settings.stop.checked_sub(flows.first_start).filter(|end| *end > 0);
+    let end = end.map(Delta::from_ps).ok_or_else(|| {
         let [stop, start] = [settings.stop, flows.first_start].map(|ps| exact(Delta::from_ps(ps)));
         config_file.error(format!(
             "SIMULATOR_STOP_TIME is {stop}, but the first flow starts at {start}; a later end is \
@@ -86,9 +87,24 @@ pub fn ns3(path: &Path) -> Result<Imported, ImportError> {
         rates: &rates,
         marking: &marking,
         flows_file: FLOWS,
-        limit,
+        end,
     });
-    Ok(Imported { toml, files: vec![(FLOWS.to_owned(), flows.to_csv())], warnings })
+    let csv = match settings.window {
+        Some(Window { is_global: false, .. }) => {
+            let mut windows = flows.pairs();
+            topology.each_window(settings.mtu, |pair, window| {
+                windows.entry(pair).and_modify(|entry| *entry = window);
+            });
+            flows.to_csv(Some(&windows))
+        }
+        _ => flows.to_csv(None),
+    };
+    Ok(Imported { toml, files: vec![(FLOWS.to_owned(), csv)], warnings })
+}
+
+/// A file, or the same compressed.
+fn is_there(path: &Path) -> bool {
+    path.is_file() || packed(path).is_file()
 }
 
 /// The name of the folder.
@@ -99,12 +115,7 @@ fn title(dir: &Path) -> String {
 }
 
 /// Without its next hops, a run with several paths is not reproduced packet by packet.
-fn warn_of_routes(path: &Path, topology: &Topology, warnings: &mut Vec<String>) {
-    let mut packed = path.as_os_str().to_owned();
-    packed.push(".gz");
-    if Path::new(&packed).is_file() {
-        warnings.push("routes.txt.gz is compressed and was not read: unpack it first".into());
-    }
+fn warn_of_routes(topology: &Topology, warnings: &mut Vec<String>) {
     if topology.has_parallel_links {
         warnings.push(
             "of several links between two nodes ns-3 uses the last; the scenario uses them all"

@@ -101,7 +101,7 @@ fn flows_keep_their_order_and_start_from_the_first() {
     );
     let root = merged(&imported);
     let stop: models::fabric::StopConfig = section(&root, "stop");
-    assert_eq!(stop.limit, Some(Delta::from_ms(2000)));
+    assert_eq!(stop.after, Some(Delta::from_ms(2000)));
     assert_eq!(stop.after_last_flow, Some(Delta::from_us(1)));
     assert_eq!(section::<String>(&root, "traffic[0].file"), "flows.csv");
 }
@@ -165,7 +165,7 @@ fn without_qcn_nothing_is_marked_and_rates_stay() {
     assert!(nic.transport.window.is_none());
     let switch: SwitchConfig = section(&root, "switch");
     assert_eq!(switch.ecn[&3].kmin, Size::bytes(1_000_000_000_000));
-    assert_eq!(section::<String>(&root, "stop.limit"), "1010ms");
+    assert_eq!(section::<String>(&root, "stop.after"), "1010ms");
 }
 
 #[test]
@@ -250,13 +250,16 @@ fn errors_of_the_config() {
     let with = |line: &str| message(&[("config.txt", &format!("{CONFIG}{line}\n"))]);
     let line = 1 + CONFIG.lines().count();
     for (text, expected) in [
-        ("RATE_AL 5Mb/s", "the key \"RATE_AL\" is not understood; did you mean `RATE_AI`?"),
-        ("RING 16 1", "RING (a collective) is not understood yet; flows in flow.txt are expected"),
-        ("CC_MODE 3", "CC_MODE 3 is not understood (HPCC); 1 is expected"),
+        ("CC_MODE 3", "CC_MODE 3 is not understood (HPCC; 12 is none); 1 is expected"),
+        ("RATE_BOUND 0", "RATE_BOUND 0 is not understood (rates that are not kept); 1 is expected"),
         (
-            "L2_ACK_INTERVAL 4",
-            "L2_ACK_INTERVAL 4 is not understood (ACKs that are left out); 1 is expected",
+            "RING 3 900 0 1",
+            "RING announces 3 hosts and names 2 hosts; as many are expected, at least 2",
         ),
+        ("RING 2 900 0 3", "node 3 is a switch; a host is expected"),
+        ("RING 2 900 1 1", "host 1 is twice in the ring; once is expected"),
+        ("RING 2 1 0 1", "a ring of 2 hosts over 1 bytes; at least a byte each is expected"),
+        ("QSER 5", "QSER has 1 value; a file and nanoseconds are expected"),
         (
             "LINK_DOWN 2000 0 3",
             "a link that goes down is not understood; `LINK_DOWN 0 0 0` is expected",
@@ -281,6 +284,87 @@ fn errors_of_the_config() {
         message(&[("config.txt", &without)]),
         format!("config.txt:{}: RATE_AI is missing; a line `RATE_AI 20Mb/s` is expected", line - 2)
     );
+}
+
+#[test]
+fn unknown_keys_are_named_and_left_out() {
+    let config = format!("{CONFIG}RATE_AL 5Mb/s # typo\r\nMY_OWN_KEY\n");
+    let dir = folder(&[("config.txt", &config), ("routes.txt", ROUTES)]);
+    let warnings = ns3(dir.path()).unwrap().warnings;
+    let file = dir.path().join("config.txt").display().to_string();
+    let line = 1 + CONFIG.lines().count();
+    assert_eq!(
+        warnings,
+        [
+            format!(
+                "{file}:{line}: the key \"RATE_AL\" is unknown and was left out; did you mean \
+                 `RATE_AI`?"
+            ),
+            format!("{file}:{}: the key \"MY_OWN_KEY\" is unknown and was left out", line + 1),
+        ]
+    );
+}
+
+#[test]
+fn a_ring_becomes_flows_that_wait_for_each_other() {
+    let config = format!("{CONFIG}RING 3 3001 2 0 1\nQSER queue.csv 5000\nRATESER rate.csv 1000\n");
+    let imported = import(&[("config.txt", &config), ("flow.txt", "1\n2 0 3 100 7 2.0\n")]);
+    let rows: Vec<&str> = imported.files[0].1.lines().collect();
+    assert_eq!(rows[0], "source,target,bytes,start,dscp,source_port,destination_port,after");
+    // 2 x 2 steps of 3 hosts; the pair 2 -> 0 has one flow before
+    assert_eq!(rows.len(), 2 + 12);
+    assert_eq!(
+        rows[2..5],
+        [
+            "n2,n0,1000B,0ns,3,10001,100,",
+            "n0,n1,1000B,0ns,3,10000,100,",
+            "n1,n2,1000B,0ns,3,10000,100,"
+        ]
+    );
+    // host 2 waits for what host 1 sent to it: flow 3, since the one of the file is flow 0
+    assert_eq!(
+        rows[5..8],
+        [
+            "n2,n0,1000B,0ns,3,10002,100,3",
+            "n0,n1,1000B,0ns,3,10001,100,1",
+            "n1,n2,1000B,0ns,3,10001,100,2"
+        ]
+    );
+    assert_eq!(section::<String>(&merged(&imported), "sample.interval"), "1us");
+}
+
+#[test]
+fn windows_of_single_pairs_acks_and_no_control() {
+    let config = CONFIG
+        .replace("GLOBAL_T 1", "GLOBAL_T 0")
+        .replace("L2_ACK_INTERVAL 1", "L2_ACK_INTERVAL 4000")
+        .replace("CC_MODE 1", "CC_MODE 12");
+    let imported = import(&[("config.txt", &config)]);
+    let windows: Vec<_> = imported.files[0].1.lines().map(|row| row.rsplit(',').next()).collect();
+    // all go to host 2 over 3 links: see `switches_and_nics`
+    assert_eq!(windows, [Some("window"), Some("77250B"), Some("77250B"), Some("77250B")]);
+    let nic: NicConfig = section(&merged(&imported), "nic");
+    assert_eq!((nic.transport.window, nic.transport.ack_every), (None, 4));
+    assert!(matches!(nic.congestion, CongestionConfig::None(_)));
+    assert!(imported.warnings.iter().any(|text| text.contains("L2_ACK_INTERVAL 4000")));
+}
+
+#[test]
+fn compressed_files_are_read() {
+    let dir = folder(&[]);
+    for (name, text) in [("routes.txt.gz", ROUTES), ("flow.txt.gz", FLOWS)] {
+        let file = fs::File::create(dir.path().join(name)).unwrap();
+        let mut packed = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+        std::io::Write::write_all(&mut packed, text.as_bytes()).unwrap();
+        packed.finish().unwrap();
+    }
+    fs::remove_file(dir.path().join("flow.txt")).unwrap();
+    let imported = ns3(dir.path()).unwrap();
+    assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
+    assert!(imported.toml.contains("routes = ["));
+    fs::write(dir.path().join("flow.txt.gz"), [0x1f, 0x8b, 8, 0]).unwrap();
+    let error = ns3(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("flow.txt.gz: cannot be read: "), "{error}");
 }
 
 #[test]

@@ -209,26 +209,33 @@ impl Topology {
         distance
     }
 
-    /// The window that ns-3 gives all flows: the largest product of bandwidth and delay between
-    /// two hosts, in bytes. The delay is that of a round trip and of storing and forwarding one
-    /// packet on the way there, on the path that a search finds first which takes neighbours in
-    /// the order of their ids.
-    pub(super) fn window(&self, mtu: u16) -> u64 {
+    /// Tells `take` source, target and window of all pairs of hosts. The window is what ns-3 calls
+    /// the product of bandwidth and delay, in bytes: the delay is that of a round trip and of
+    /// storing and forwarding one packet on the way there, on the path that a search from the
+    /// target finds first which takes neighbours in the order of their ids.
+    pub(super) fn each_window(&self, mtu: u16, mut take: impl FnMut([u32; 2], u64)) {
         let mut neighbours = vec![BTreeMap::new(); self.ports.len()];
         for link in &self.links {
             // of parallel links, ns-3 knows the last
             neighbours[link.a as usize].insert(link.b, link);
             neighbours[link.b as usize].insert(link.a, link);
         }
-        let hosts = self.nodes(false);
-        hosts.map(|host| self.window_to(host, &neighbours, mtu)).max().unwrap_or(0)
+        for target in self.nodes(false) {
+            self.windows_to(target, &neighbours, mtu, &mut take);
+        }
     }
 
-    fn window_to(&self, host: u32, neighbours: &[BTreeMap<u32, &Link>], mtu: u16) -> u64 {
+    fn windows_to(
+        &self,
+        target: u32,
+        neighbours: &[BTreeMap<u32, &Link>],
+        mtu: u16,
+        take: &mut impl FnMut([u32; 2], u64),
+    ) {
         // by node: propagation and sending time of one packet in ns, and the least rate
         let mut paths: Vec<Option<[u64; 3]>> = vec![None; neighbours.len()];
-        paths[host as usize] = Some([0, 0, u64::MAX]);
-        let (mut queue, mut next, mut window) = (vec![host], 0, 0);
+        paths[target as usize] = Some([0, 0, u64::MAX]);
+        let (mut queue, mut next) = (vec![target], 0);
         while let Some(&node) = queue.get(next) {
             next += 1;
             let Some([delay, sending, least]) = paths[node as usize] else { continue };
@@ -244,10 +251,9 @@ impl Topology {
                     queue.push(far);
                 } else {
                     let bits = u128::from(2 * delay + sending) * u128::from(least) / 1_000_000_000;
-                    window = window.max(bits / 8);
+                    take([far, target], u64::try_from(bits / 8).unwrap_or(u64::MAX).max(1));
                 }
             }
         }
-        u64::try_from(window).unwrap_or(u64::MAX)
     }
 }

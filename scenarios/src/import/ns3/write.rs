@@ -3,7 +3,7 @@
 use serde::Serialize;
 use sim_core::{Bytes, Delta, Rate};
 
-use super::config::{Dcqcn, Marking, Settings};
+use super::config::{Dcqcn, Marking, Settings, Window};
 use super::routes::Route;
 use super::topology::{Link, Topology};
 
@@ -17,8 +17,8 @@ pub(super) struct Parts<'a> {
     pub(super) rates: &'a [Rate],
     pub(super) marking: &'a [Marking],
     pub(super) flows_file: &'a str,
-    /// The run may take so long.
-    pub(super) limit: Delta,
+    /// The run ends then at the latest.
+    pub(super) end: Delta,
 }
 
 /// A quantity with its unit, or a text, as it stands in TOML without its quotes.
@@ -47,7 +47,10 @@ pub(super) fn to_toml(parts: &Parts<'_>) -> String {
         parts.flows_file
     );
     write_overrides(&mut out, parts);
-    out += &format!("\n[stop]\nlimit = \"{}\"\nafter_last_flow = \"1us\"\n", exact(parts.limit));
+    if let Some(interval) = settings.sample {
+        out += &format!("\n[sample]\ninterval = \"{}\"\n", exact(interval));
+    }
+    out += &format!("\n[stop]\nafter = \"{}\"\nafter_last_flow = \"1us\"\n", exact(parts.end));
     out
 }
 
@@ -97,8 +100,8 @@ fn names(nodes: impl Iterator<Item = u32>) -> String {
 /// Marking at ports of the NICs' rate; a buffer never reaches the thresholds that mark nothing.
 fn write_marking(out: &mut String, parts: &Parts<'_>) {
     *out += "\n[switch.ecn.3]\n";
-    match (&parts.settings.dcqcn, parts.marking.get(base(parts))) {
-        (Some(_), Some(Marking { kmin, kmax, pmax })) => {
+    match (parts.settings.marks, parts.marking.get(base(parts))) {
+        (true, Some(Marking { kmin, kmax, pmax })) => {
             let [kmin, kmax] = [kmin, kmax].map(kilobytes);
             *out += &format!("kmin = \"{kmin}\"\nkmax = \"{kmax}\"\npmax = {pmax:?}\n");
         }
@@ -120,11 +123,19 @@ fn base(parts: &Parts<'_>) -> usize {
 fn write_nic(out: &mut String, Parts { topology, settings, .. }: &Parts<'_>) {
     *out += &format!("\n[nic]\nmtu = {}\n", settings.mtu);
     *out += &format!("\n[nic.pfc]\ncontrol_waits = {}\n", settings.control_waits);
-    if let Some(follows_rate) = settings.window {
-        let window = topology.window(settings.mtu).max(1);
-        *out += &format!(
-            "\n[nic.transport]\nwindow = \"{window}B\"\nwindow_follows_rate = {follows_rate}\n"
-        );
+    if settings.window.is_some() || settings.ack_every > 1 {
+        *out += "\n[nic.transport]\n";
+    }
+    if settings.ack_every > 1 {
+        *out += &format!("ack_every = {}\n", settings.ack_every);
+    }
+    if let Some(Window { follows_rate, is_global }) = &settings.window {
+        if *is_global {
+            let mut largest = 1;
+            topology.each_window(settings.mtu, |_, window| largest = largest.max(window));
+            *out += &format!("window = \"{largest}B\"\n");
+        }
+        *out += &format!("window_follows_rate = {follows_rate}\n");
     }
     *out += "\n[nic.congestion]\n";
     let Some(dcqcn) = &settings.dcqcn else {
