@@ -9,9 +9,12 @@ use crate::compare::{
 impl fmt::Display for RunComparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(flows) = &self.flows {
-            writeln!(f, "{flows}")?;
+            write!(f, "{flows}")?;
         }
-        head(f, "", self.reference)?;
+        if self.totals.len() + self.collectives.len() > 0 || self.pauses.is_some() {
+            writeln!(f)?;
+            head(f, "", self.reference)?;
+        }
         for Item { name, value } in &self.collectives {
             line(f, name, &time(*value), *value, "")?;
         }
@@ -74,7 +77,7 @@ fn counted(count: usize, what: &str) -> String {
 }
 
 fn head(f: &mut fmt::Formatter<'_>, title: &str, reference: &str) -> fmt::Result {
-    writeln!(f, "{title:<26}{:>14}  {reference:>14}  {:>11}", "rocesim", "error")
+    writeln!(f, "{title:<28}{:>14}  {reference:>14}  {:>11}", "rocesim", "error")
 }
 
 /// One row, with the error of its values.
@@ -90,14 +93,14 @@ fn line(
         false => signed(value.error(), 3),
     };
     let (here, there) = (text(value.here), text(value.there));
-    let row = format!("{name:<26}{here:>14}  {there:>14}  {error:>11}  {remark}");
+    let row = format!("{name:<28}{here:>14}  {there:>14}  {error:>11}  {remark}");
     writeln!(f, "{}", row.trim_end())
 }
 
 /// A row with nothing but an error that has no sign.
 fn error_line(f: &mut fmt::Formatter<'_>, name: &str, error: Option<f64>) -> fmt::Result {
     let error = error.map_or("-".to_owned(), |error| format!("{:.3} %", error * 100.0));
-    writeln!(f, "{name:<26}{:>14}  {:>14}  {error:>11}", "", "")
+    writeln!(f, "{name:<28}{:>14}  {:>14}  {error:>11}", "", "")
 }
 
 fn write_summary(f: &mut fmt::Formatter<'_>, reference: &str, summary: &Summary) -> fmt::Result {
@@ -125,8 +128,8 @@ fn write_bins(f: &mut fmt::Formatter<'_>, reference: &str, bins: &[SizeBin]) -> 
         ];
         for (row, (name, here, there)) in rows.into_iter().enumerate() {
             let name = match row {
-                0 => format!("{:<22}{name}", format!("{label}, {}", counted(*flows, "flow"))),
-                _ => format!("{:<22}{name}", ""),
+                0 => format!("{:<24}{name}", format!("{label}, {}", counted(*flows, "flow"))),
+                _ => format!("{:<24}{name}", ""),
             };
             line(f, &name, &|value| format!("{value:.3}"), Pair { here, there }, "")?;
         }
@@ -141,11 +144,31 @@ fn write_measure(
     text: Text<'_>,
     measure: &Measure,
 ) -> fmt::Result {
-    let name = format!("{name}, {}", counted(measure.items.len(), place));
+    let name = match measure.items.len() {
+        0 => name.to_owned(),
+        places => format!("{name}, {}", counted(places, place)),
+    };
     line(f, &name, text, measure.sum, "")?;
-    let Some(worst) = &measure.worst else { return Ok(()) };
+    write_places(f, place, text, measure)
+}
+
+/// The error of single places, unless there is none.
+fn write_places(
+    f: &mut fmt::Formatter<'_>,
+    place: &str,
+    text: Text<'_>,
+    measure: &Measure,
+) -> fmt::Result {
+    let Some(worst) = measure.worst.as_ref().filter(|worst| differs(worst.value)) else {
+        return Ok(());
+    };
     error_line(f, &format!("  mean |error| of {place}s"), measure.mean_abs_error)?;
     line(f, "  furthest off", text, worst.value, &worst.name)
+}
+
+/// By more than what sums of floats are off.
+fn differs(value: Pair) -> bool {
+    value.gap() > 1e-9 * value.here.abs().max(value.there.abs())
 }
 
 fn write_series(
@@ -158,21 +181,18 @@ fn write_series(
     let SeriesComparison { instants, interval_s, means, maxima, mean_abs_error, worst } = series;
     let places = counted(means.items.len(), place);
     let every = time(Pair { here: *interval_s, there: 0.0 })(*interval_s);
-    writeln!(f, "\n{name} over time: {places}, {instants} samples, {every} apart")?;
+    writeln!(f, "\n{name} over time: average of {places}, {instants} samples {every} apart")?;
     let of_places = |measure: &Measure| {
         let count = measure.items.len().max(1) as f64;
         Pair { here: measure.sum.here / count, there: measure.sum.there / count }
     };
     for (kind, measure) in [("mean", means), ("max", maxima)] {
-        line(f, &format!("{kind}, mean of {place}s"), text, of_places(measure), "")?;
-        error_line(f, &format!("  mean |error| of {place}s"), measure.mean_abs_error)?;
-        if let Some(worst) = &measure.worst {
-            line(f, "  furthest off", text, worst.value, &worst.name)?;
-        }
+        line(f, kind, text, of_places(measure), "")?;
+        write_places(f, place, text, measure)?;
     }
     error_line(f, "mean |error| of samples", *mean_abs_error)?;
     match worst {
-        Some(worst) if worst.value.gap() > 0.0 => {
+        Some(worst) if differs(worst.value) => {
             let at = time(Pair { here: worst.time_s, there: 0.0 })(worst.time_s);
             line(f, "  furthest off", text, worst.value, &format!("{} at {at}", worst.name))
         }
@@ -234,20 +254,20 @@ mod tests {
         let expected = "\
 3 flows matched; 2 finished only in ns-3, 1 only in rocesim
 
-                                 rocesim            ns-3        error
-mean FCT                        4.000 us        4.000 us      0.000 %
-last FCT                        6.000 us        6.000 us      0.000 %
-mean slowdown                      2.367           2.333     +1.429 %
-  mean |error| of flows                                       5.000 %
-  furthest off                  2.200 us        2.000 us    +10.000 %  n0 -> n8, port 10000
+                                   rocesim            ns-3        error
+mean FCT                          4.000 us        4.000 us      0.000 %
+last FCT                          6.000 us        6.000 us      0.000 %
+mean slowdown                        2.367           2.333     +1.429 %
+  mean |error| of flows                                         5.000 %
+  furthest off                    2.200 us        2.000 us    +10.000 %  n0 -> n8, port 10000
 
-slowdown by size                 rocesim            ns-3        error
-0-1 KB, 1 flow        p50          2.200           2.000    +10.000 %
-                      p95          2.200           2.000    +10.000 %
-                      p99          2.200           2.000    +10.000 %
-1-10 KB, 2 flows      p50          1.900           2.000     -5.000 %
-                      p95          3.000           3.000      0.000 %
-                      p99          3.000           3.000      0.000 %
+slowdown by size                   rocesim            ns-3        error
+0-1 KB, 1 flow          p50          2.200           2.000    +10.000 %
+                        p95          2.200           2.000    +10.000 %
+                        p99          2.200           2.000    +10.000 %
+1-10 KB, 2 flows        p50          1.900           2.000     -5.000 %
+                        p95          3.000           3.000      0.000 %
+                        p99          3.000           3.000      0.000 %
 ";
         assert_eq!(example().to_string(), expected);
     }

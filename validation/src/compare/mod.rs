@@ -79,8 +79,20 @@ pub fn compare_runs(here: &Run, there: &Run) -> RunComparison {
         totals: totals(here, &there),
         pauses: ports(|port| port.pauses),
         paused_s: ports(|port| port.paused_s),
-        queues: series::compare("queues", [&here.queues, &there.queues], ahead_s, &mut notes),
-        rates: series::compare("rates", [&here.rates, &there.rates], ahead_s, &mut notes),
+        queues: series::compare(
+            "queues",
+            there.writer,
+            [&here.queues, &there.queues],
+            ahead_s,
+            &mut notes,
+        ),
+        rates: series::compare(
+            "rates",
+            there.writer,
+            [&here.rates, &there.rates],
+            ahead_s,
+            &mut notes,
+        ),
         notes,
     }
 }

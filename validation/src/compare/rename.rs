@@ -26,7 +26,7 @@ pub(super) fn rename(there: &mut Run, here: &Run) {
         rename_places(queues, &ports);
     }
     if let Some(rates) = &mut there.rates {
-        rename_places(rates, &senders(here));
+        rename_senders(rates, &senders(here));
     }
 }
 
@@ -67,8 +67,8 @@ fn ports(here: &Run) -> BTreeMap<String, String> {
     numbered.collect()
 }
 
-/// `n7, port 10000` -> `host7 -> host8, port 10000`, where only one flow fits.
-fn senders(here: &Run) -> BTreeMap<String, String> {
+/// `n7, port 10000` -> its flows, `host7 -> host8, port 10000`.
+fn senders(here: &Run) -> BTreeMap<String, Vec<String>> {
     let flows = here.flows.as_deref().unwrap_or_default();
     let mut by_sender = BTreeMap::<String, Vec<String>>::new();
     for (flow, label) in flows.iter().zip(labels(flows)) {
@@ -77,13 +77,26 @@ fn senders(here: &Run) -> BTreeMap<String, String> {
             by_sender.entry(sender).or_default().push(label);
         }
     }
-    let mut single = BTreeMap::new();
-    for (sender, mut labels) in by_sender {
-        if let (Some(label), true) = (labels.pop(), labels.is_empty()) {
-            single.insert(sender, label);
+    by_sender
+}
+
+/// A sender uses the same source port towards each target. At an instant with a row for each of
+/// these flows the rows are in the order of the flows; which ones are left later, nobody says.
+fn rename_senders(series: &mut Series, senders: &BTreeMap<String, Vec<String>>) {
+    let mut places = BTreeMap::<String, Vec<(f64, f64)>>::new();
+    for (name, samples) in std::mem::take(&mut series.places) {
+        let Some(flows) = senders.get(&name) else {
+            places.insert(name, samples);
+            continue;
+        };
+        let instants = samples.chunk_by(|a, b| a.0 == b.0);
+        for rows in instants.filter(|rows| rows.len() == flows.len()) {
+            for (flow, sample) in flows.iter().zip(rows) {
+                places.entry(flow.clone()).or_default().push(*sample);
+            }
         }
     }
-    single
+    series.places = places;
 }
 
 /// The digits at the end of a name.
@@ -103,5 +116,18 @@ mod tests {
         assert_eq!(number("rack1-host3"), Some(3));
         assert_eq!(number("storage"), None);
         assert_eq!(number("n99999999999"), None);
+    }
+
+    #[test]
+    fn flows_of_one_sender() {
+        let flows = ["n8 -> n0, port 1", "n8 -> n1, port 1"].map(String::from);
+        let senders = [("n8, port 1".to_owned(), flows.to_vec())].into();
+        let samples = vec![(1.0, 5.0), (1.0, 6.0), (2.0, 7.0)];
+        let places = [("n8, port 1".to_owned(), samples)].into();
+        let mut series = Series { places, ..Series::default() };
+        rename_senders(&mut series, &senders);
+        // at 2.0 one has finished
+        assert_eq!(series.places[&flows[0]], [(1.0, 5.0)]);
+        assert_eq!(series.places[&flows[1]], [(1.0, 6.0)]);
     }
 }

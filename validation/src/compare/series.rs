@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::measure::{Item, Measure, Pair, relative};
-use crate::run::Series;
+use crate::run::{Series, Writer};
 
 /// How far samples are apart. Only instants that both sides have are compared.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -43,6 +43,7 @@ const SAME: f64 = 0.01;
 /// that cannot be done although the reference has a series, a note says why.
 pub(super) fn compare(
     what: &str,
+    writer: Writer,
     [here, there]: [&Option<Series>; 2],
     ahead_s: Option<f64>,
     notes: &mut Vec<String>,
@@ -64,7 +65,7 @@ pub(super) fn compare(
         return None;
     };
     let mut found = Found::new(here, there, ahead_s);
-    found.places();
+    found.places(writer);
     if found.samples == 0 {
         notes.push(format!(
             "{what} over time are not compared: no sample is of the same instant. The \
@@ -113,13 +114,14 @@ impl<'a> Found<'a> {
     }
 
     /// Goes through all places of either side. Where there are instants, a place that the
-    /// reference does not list has 0.
-    fn places(&mut self) {
+    /// reference does not list has 0; ns-3 lists switches only.
+    fn places(&mut self, writer: Writer) {
         let (here, there) = (self.here, self.there);
         let dense = !there.instants_s.is_empty();
         let mut names: BTreeSet<&String> = there.places.keys().collect();
         if dense {
-            names.extend(here.places.keys());
+            let listed = |name: &&String| writer != Writer::Ns3 || !name.contains('/');
+            names.extend(here.places.keys().filter(listed));
         }
         for name in names {
             let Some(ours) = here.places.get(name) else {
@@ -180,15 +182,12 @@ impl<'a> Found<'a> {
         }
         if self.not_sampled > 0 {
             let keys = match what {
-                "rates" => {
-                    "sample.flows (64 if it is not set) has the first ones, and a sender's \
-                            name and source port must belong to one flow"
-                }
-                _ => "without sample.ports all ports are",
+                "rates" => "sample.flows (64 unless it is set) says how many are",
+                _ => "without sample.ports all are",
             };
             let all = self.not_sampled + self.means.len();
             notes.push(format!(
-                "{what}: {} of {all} are not sampled here; {keys}",
+                "{what}: {} of {all} are not there to compare; {keys}",
                 self.not_sampled
             ));
         }
@@ -255,7 +254,9 @@ mod tests {
         // 10 s ahead; a has nothing at 12, b nothing at all
         let there = series(1.0, &[11.0, 12.0, 13.0], &[("a", &[(11.0, 5.0), (13.0, 9.0)])]);
         let mut notes = Vec::new();
-        let found = compare("queues", [&Some(here), &Some(there)], Some(10.0), &mut notes).unwrap();
+        let found =
+            compare("queues", Writer::Ns3, [&Some(here), &Some(there)], Some(10.0), &mut notes)
+                .unwrap();
         assert_eq!((found.instants, notes.len()), (2, 0)); // 13 is beyond the run here
         // a: 4, 6 against 5, 0; b: 0, 3 against 0, 0
         assert_eq!(found.means.sum, Pair { here: 5.0 + 1.5, there: 2.5 });
@@ -272,21 +273,25 @@ mod tests {
         let there = series(1e-6, &[], &[("a", &a), ("z", &[(0.0, 1.0)])]);
         let mut notes = Vec::new();
         let there = Some(there);
-        let found = compare("rates", [&Some(here), &there], Some(0.0), &mut notes).unwrap();
+        let found =
+            compare("rates", Writer::Ns3, [&Some(here), &there], Some(0.0), &mut notes).unwrap();
         // 8, 8 against 10, 4
         assert_eq!(found.means.sum, Pair { here: 8.0, there: 7.0 });
         assert_eq!(found.mean_abs_error, Some(6.0 / 14.0));
         assert!(notes[0].contains("of 3 instants of the reference 2 have a sample"), "{notes:?}");
-        assert!(notes[1].contains("1 of 2 are not sampled here; sample.flows"), "{notes:?}");
+        assert!(notes[1].contains("1 of 2 are not there to compare; sample.flows"), "{notes:?}");
         let other = series(5e-6, &[], &[("a", &[(0.3e-6, 8.0)])]);
         let mut notes = Vec::new();
-        assert_eq!(compare("rates", [&Some(other), &there], Some(0.0), &mut notes), None);
+        assert_eq!(
+            compare("rates", Writer::Ns3, [&Some(other), &there], Some(0.0), &mut notes),
+            None
+        );
         assert!(notes[0].ends_with("interval is 1us; set sample.interval to that"), "{notes:?}");
         let mut notes = Vec::new();
-        assert_eq!(compare("rates", [&None, &there], Some(0.0), &mut notes), None);
+        assert_eq!(compare("rates", Writer::Ns3, [&None, &there], Some(0.0), &mut notes), None);
         assert!(notes[0].contains("--set sample.interval=1us"), "{notes:?}");
-        assert_eq!(compare("rates", [&there, &there], None, &mut notes), None);
-        assert_eq!(compare("rates", [&None, &None], None, &mut notes), None);
+        assert_eq!(compare("rates", Writer::Ns3, [&there, &there], None, &mut notes), None);
+        assert_eq!(compare("rates", Writer::Ns3, [&None, &None], None, &mut notes), None);
         assert_eq!(notes.len(), 2);
     }
 }

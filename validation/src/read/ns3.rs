@@ -186,7 +186,7 @@ mod tests {
         let run = read_folder(folder.path()).unwrap();
         assert_eq!(run.totals.pfc_frames, Some(5.0));
         assert_eq!(run.ports.unwrap().len(), 2);
-        assert_eq!(run.queues.unwrap().instants_s, [5e-6, 10e-6, 15e-6, 20e-6]);
+        assert_eq!(run.queues.unwrap().instants_s, [5e-6, 10e-6, 15e-6]);
         assert_eq!(run.flows, None);
     }
 }

@@ -35,7 +35,7 @@ const RATE: [&str; 9] = [
 ];
 
 /// `queue.csv`: ports of which everything is 0 have no row. So the instants are the multiples of
-/// the interval from the first row on, to the last one, or to `end_ns` if that is known.
+/// the interval from the first row on, to the last one, or to before `end_ns` if that is known.
 pub(super) fn parse_queues(
     path: &Path,
     text: &str,
@@ -58,7 +58,7 @@ pub(super) fn parse_queues(
     if let (Some(first), Some(last)) = (times.first(), times.last())
         && interval_ns > 0
     {
-        let last = end_ns.unwrap_or(*last).max(*last);
+        let last = end_ns.map_or(*last, |end| end.saturating_sub(1)).max(*last);
         // as many as the rows could be at most, should the interval be too small to be true
         let instants = (*first..=last).step_by(interval_ns as usize).take(10_000_000);
         series.instants_s = instants.map(|ns| ns as f64 / 1e9).collect();
