@@ -8,15 +8,16 @@ use scenarios::resolve::Complaint;
 
 use super::{CommandResult, UNFINISHED, print};
 
-/// A run directory, its report.json, or seeds.json (means over seeds). The reference may also be
-/// the folder of an ns-3 run with any of fct.csv or fct.txt, flow.txt, stats.txt, pfc.txt,
-/// pfc_summary.csv, queue.csv and rate.csv, or a file of completion times; all may be compressed
-/// (.gz). Series over time are compared at the reference's instants; [sample] asks for them.
 #[derive(Args)]
 pub(super) struct CompareArgs {
-    /// A run directory or its report.json
+    /// A run directory, its report.json, or the directory of run --seeds (means are compared)
     run: PathBuf,
-    /// Another one, the folder of an ns-3 run, or its fct.txt
+    /// Another run, the folder of an ns-3 run, or a file of completion times.
+    ///
+    /// Of an ns-3 run are read, where they are there: fct.csv or fct.txt, flow.txt, config.txt,
+    /// stats.txt, pfc.txt, pfc_summary.csv, queue.csv and rate.csv, each also as .gz. Queues and
+    /// rates over time are compared at the reference's instants, if the run was sampled then
+    /// (sample.interval).
     reference: PathBuf,
     /// Print the comparison as JSON, and nothing else; errors are shares, 0.01 is 1 %
     #[arg(long)]
