@@ -1,6 +1,6 @@
 //! Why a file cannot be used.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Why a file of results cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -21,11 +21,13 @@ pub enum ReadError {
         /// Names of the files that would do.
         expected: &'static str,
     },
-    /// Only a compressed file is there.
-    #[error("{} is compressed: unpack it first (gunzip -k {})", path.display(), path.display())]
+    /// A gzip file that does not unpack.
+    #[error("{} is no whole gzip file: {source}", path.display())]
     Compressed {
         /// The compressed file.
         path: PathBuf,
+        /// What is wrong with it.
+        source: std::io::Error,
     },
     /// A line is not as expected.
     #[error("{}, line {line}: {message}", path.display())]
@@ -34,7 +36,7 @@ pub enum ReadError {
         path: PathBuf,
         /// The line, from 1.
         line: u64,
-        /// What is there and what was expected.
+        /// The column if one is at fault, what is there and what was expected.
         message: String,
     },
     /// A report of another version.
@@ -47,19 +49,4 @@ pub enum ReadError {
         /// The version of this program.
         expected: u32,
     },
-}
-
-/// The content of `path`, which must be text.
-pub(crate) fn read_text(path: &Path) -> Result<String, ReadError> {
-    let failed = |source| ReadError::Open { path: path.to_owned(), source };
-    let bytes = std::fs::read(path).map_err(failed)?;
-    // the first bytes of every gzip file
-    if bytes.starts_with(&[0x1f, 0x8b]) {
-        return Err(ReadError::Compressed { path: path.to_owned() });
-    }
-    String::from_utf8(bytes).map_err(|error| {
-        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count() as u64;
-        ReadError::Line { path: path.to_owned(), line, message: "text was expected".to_owned() }
-    })
 }

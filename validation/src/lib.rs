@@ -1,17 +1,19 @@
 //! Comparison of rocesim with measurements and with other simulators.
 //!
-//! [`read_report`] and [`read_fct`] read what rocesim and ns-3 wrote about the same flows;
-//! [`compare_flows`] says how far apart they are.
+//! [`read_run`] reads what rocesim or ns-3 wrote about a finished run; [`compare_runs`] says how
+//! far two of them are apart, and its result prints itself as tables. [`compare_flows`] compares
+//! completion times alone.
 
 mod compare;
 mod error;
-mod ns3;
-mod report_file;
+mod read;
+mod run;
 mod table;
 
 pub use compare::{
-    Comparison, FlowError, Pair, SizeBin, SlowdownPercentiles, Summary, compare_flows,
+    Comparison, FlowError, Item, Measure, Pair, RunComparison, Sample, SeriesComparison, SizeBin,
+    SlowdownPercentiles, Summary, compare_flows, compare_runs,
 };
 pub use error::ReadError;
-pub use ns3::{Ns3Flow, read_fct};
-pub use report_file::read_report;
+pub use read::{Ns3Flow, read_fct, read_report, read_run};
+pub use run::{Collective, Flow, Port, Run, Series, Totals, Writer};

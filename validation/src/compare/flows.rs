@@ -1,29 +1,28 @@
-//! rocesim against a reference, flow by flow.
+//! Flow completion times.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use models::report::{FlowReport, Report};
+use models::report::Report;
 use serde::Serialize;
 
-use crate::ns3::Ns3Flow;
+use super::Pair;
+use super::rename::rename;
+use crate::read::Ns3Flow;
+use crate::read::ns3;
+use crate::read::report::of_report;
+use crate::run::{Flow, Run, Writer};
 
-/// The same quantity in rocesim and in the reference.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Pair {
-    /// rocesim.
-    pub here: f64,
-    /// The reference.
-    pub there: f64,
-}
-
-/// How far rocesim is from a reference. Errors are relative to the reference: 0.01 is 1 %.
+/// How far rocesim is from a reference in its flows. Errors are relative to the reference: 0.01 is
+/// 1 %.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
+    /// What the reference is called: `ns-3`, or `reference`.
+    pub reference: &'static str,
     /// Flows that finished in both.
     pub matched: usize,
-    /// Flows of the reference that are not in the report, or did not finish there.
+    /// Flows that finished in the reference, and are not in the report or did not finish there.
     pub missing_here: usize,
-    /// Flows that finished in the report but are not in the reference.
+    /// Flows that finished in the report, and are not in the reference or did not finish there.
     pub missing_there: usize,
     /// Matched flows whose sizes differ: if there are any, the inputs were not the same.
     pub different_size: usize,
@@ -40,7 +39,7 @@ pub struct Summary {
     pub mean_fct_s: Pair,
     /// Greatest FCT in seconds.
     pub max_fct_s: Pair,
-    /// Mean of FCT over the reference's standalone FCT.
+    /// Mean of FCT over the reference's standalone FCT, of flows that have one; 0 if none has.
     pub mean_slowdown: Pair,
     /// Error of the mean FCT, with sign.
     pub mean_fct_error: f64,
@@ -55,10 +54,10 @@ pub struct Summary {
 /// The error of one flow.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FlowError {
-    /// Number of the sending node.
-    pub source: u32,
-    /// Number of the receiving node.
-    pub target: u32,
+    /// Sending node.
+    pub source: String,
+    /// Receiving node.
+    pub target: String,
     /// UDP source port.
     pub source_port: u16,
     /// FCT in seconds.
@@ -100,93 +99,87 @@ const BINS: [(&str, u64); 5] = [
     ("> 1 MB", u64::MAX),
 ];
 
-impl Pair {
-    /// Error of rocesim relative to the reference, with sign.
-    pub fn error(self) -> f64 {
-        match self.here == self.there {
-            true => 0.0,
-            false => self.here / self.there - 1.0,
-        }
-    }
-}
-
 /// Matches flows by sending node, receiving node and source port, and compares their FCTs. A
 /// node's number is the digits at the end of its name: `n7`, `host7`. Where several flows have
 /// the same key, they are matched in the order of their start.
 pub fn compare_flows(report: &Report, reference: &[Ns3Flow]) -> Comparison {
-    let mut here = finished_flows(report);
-    let mut in_order: Vec<&Ns3Flow> = reference.iter().collect();
-    in_order.sort_by_key(|flow| flow.start_ns);
-    let mut matched = Vec::new();
-    let mut different_size = 0;
-    for there in in_order {
-        let key = (there.source, there.target, there.source_port);
-        let Some((flow, acked_s)) = here.get_mut(&key).and_then(VecDeque::pop_front) else {
-            continue;
-        };
-        different_size += usize::from(flow.bytes != Some(there.bytes));
-        let fct_s = Pair { here: acked_s, there: there.fct_ns as f64 / 1e9 };
-        matched.push(Match { there, fct_s });
-    }
-    let left: usize = here.values().map(VecDeque::len).sum();
-    Comparison {
-        matched: matched.len(),
-        missing_here: reference.len() - matched.len(),
-        // flows of hosts without a number cannot be in the reference
-        missing_there: left + report.flows.iter().filter(|flow| is_unnumbered(flow)).count(),
-        different_size,
-        summary: summary(&matched),
-        bins: bins(&matched),
-    }
+    let here = of_report(report);
+    let mut there = Run { flows: Some(ns3::flows(reference)), ..Run::empty(Writer::Ns3) };
+    rename(&mut there, &here);
+    let flows = |run: &Run| run.flows.clone().unwrap_or_default();
+    compare("ns-3", &flows(&here), &flows(&there)).0
 }
 
-/// A flow of the reference with its FCTs.
+/// Compares flows under the same names. Also the time from here to there: what the reference's
+/// start times are ahead.
+pub(super) fn compare(
+    reference: &'static str,
+    here: &[Flow],
+    there: &[Flow],
+) -> (Comparison, Option<f64>) {
+    let finished = |flows: &[Flow]| flows.iter().filter(|flow| flow.fct_s.is_some()).count();
+    let (finished_here, finished_there) = (finished(here), finished(there));
+    let mut here = by_key(here);
+    let mut matched = Vec::new();
+    for (key, there) in by_key(there) {
+        for there in there {
+            let next = here.get_mut(&key).and_then(VecDeque::pop_front);
+            matched.extend(next.map(|(here, fct)| Match {
+                here,
+                there: there.0,
+                fct_s: Pair { here: fct, there: there.1 },
+            }));
+        }
+    }
+    let mut ahead: Vec<f64> =
+        matched.iter().map(|pair| pair.there.start_s - pair.here.start_s).collect();
+    ahead.sort_by(f64::total_cmp);
+    let comparison = Comparison {
+        reference,
+        matched: matched.len(),
+        missing_here: finished_there - matched.len(),
+        missing_there: finished_here - matched.len(),
+        different_size: matched.iter().filter(|pair| pair.here.bytes != pair.there.bytes).count(),
+        summary: summary(&matched),
+        bins: bins(&matched),
+    };
+    (comparison, ahead.get(ahead.len() / 2).copied())
+}
+
+/// A flow on both sides, with its FCTs.
 struct Match<'a> {
-    there: &'a Ns3Flow,
+    here: &'a Flow,
+    there: &'a Flow,
     fct_s: Pair,
 }
 
 impl Match<'_> {
-    fn slowdown(&self) -> Pair {
-        let standalone_s = self.there.standalone_ns as f64 / 1e9;
-        Pair { here: self.fct_s.here / standalone_s, there: self.fct_s.there / standalone_s }
+    fn slowdown(&self) -> Option<Pair> {
+        let standalone_s = self.there.standalone_s?;
+        Some(Pair { here: self.fct_s.here / standalone_s, there: self.fct_s.there / standalone_s })
     }
 }
 
-type Key = (u32, u32, u16);
+type Key<'a> = (&'a str, &'a str, u16);
 
 /// Flows that finished, with their FCT, in the order of their start.
-fn finished_flows(report: &Report) -> BTreeMap<Key, VecDeque<(&FlowReport, f64)>> {
-    let mut flows: Vec<&FlowReport> = report.flows.iter().collect();
-    let start = |flow: &FlowReport| flow.start_s.unwrap_or(f64::INFINITY);
-    flows.sort_by(|a, b| start(a).total_cmp(&start(b)));
-    let mut by_key = BTreeMap::<Key, VecDeque<_>>::new();
+fn by_key(flows: &[Flow]) -> BTreeMap<Key<'_>, VecDeque<(&Flow, f64)>> {
+    let mut flows: Vec<&Flow> = flows.iter().collect();
+    flows.sort_by(|a, b| a.start_s.total_cmp(&b.start_s));
+    let mut by_key = BTreeMap::<Key<'_>, VecDeque<_>>::new();
     for flow in flows {
-        let nodes = node_number(&flow.source).zip(node_number(&flow.target));
-        if let (Some((source, target)), Some(acked_s)) = (nodes, flow.acked_s) {
-            by_key
-                .entry((source, target, flow.source_port))
-                .or_default()
-                .push_back((flow, acked_s));
+        let key = (flow.source.as_str(), flow.target.as_str(), flow.source_port);
+        if let Some(fct_s) = flow.fct_s {
+            by_key.entry(key).or_default().push_back((flow, fct_s));
         }
     }
     by_key
 }
 
-fn is_unnumbered(flow: &FlowReport) -> bool {
-    let numbered = node_number(&flow.source).is_some() && node_number(&flow.target).is_some();
-    flow.acked_s.is_some() && !numbered
-}
-
-/// The digits at the end of a name.
-fn node_number(name: &str) -> Option<u32> {
-    let prefix = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    name[prefix.len()..].parse().ok()
-}
-
 fn summary(matched: &[Match<'_>]) -> Option<Summary> {
     let error = |flow: &&Match<'_>| flow.fct_s.error().abs();
     let worst = matched.iter().max_by(|a, b| error(a).total_cmp(&error(b)))?;
+    let slowdowns: Vec<Pair> = matched.iter().filter_map(Match::slowdown).collect();
     let mean_fct_s = mean(matched.iter().map(|flow| flow.fct_s));
     let max_fct_s =
         matched.iter().map(|flow| flow.fct_s).fold(Pair { here: 0.0, there: 0.0 }, |max, fct| {
@@ -195,14 +188,17 @@ fn summary(matched: &[Match<'_>]) -> Option<Summary> {
     Some(Summary {
         mean_fct_s,
         max_fct_s,
-        mean_slowdown: mean(matched.iter().map(Match::slowdown)),
+        mean_slowdown: match slowdowns.is_empty() {
+            true => Pair::default(),
+            false => mean(slowdowns.into_iter()),
+        },
         mean_fct_error: mean_fct_s.error(),
         max_fct_error: max_fct_s.error(),
         mean_abs_error: matched.iter().map(|flow| error(&flow)).sum::<f64>() / matched.len() as f64,
         worst: FlowError {
-            source: worst.there.source,
-            target: worst.there.target,
-            source_port: worst.there.source_port,
+            source: worst.here.source.clone(),
+            target: worst.here.target.clone(),
+            source_port: worst.here.source_port,
             fct_s: worst.fct_s,
             error: worst.fct_s.error(),
         },
@@ -222,8 +218,9 @@ fn mean(pairs: impl ExactSizeIterator<Item = Pair>) -> Pair {
 fn bins(matched: &[Match<'_>]) -> Vec<SizeBin> {
     let mut slowdowns: [Vec<Pair>; BINS.len()] = Default::default();
     for flow in matched {
-        let bin = BINS.iter().position(|(_, greatest)| flow.there.bytes <= *greatest);
-        slowdowns[bin.unwrap_or(BINS.len() - 1)].push(flow.slowdown());
+        let bytes = flow.there.bytes.unwrap_or(u64::MAX);
+        let bin = BINS.iter().position(|(_, greatest)| bytes <= *greatest);
+        slowdowns[bin.unwrap_or(BINS.len() - 1)].extend(flow.slowdown());
     }
     let named = BINS.iter().zip(&slowdowns).filter(|(_, pairs)| !pairs.is_empty());
     named
@@ -344,7 +341,7 @@ pub(crate) mod tests {
         // errors +10 %, -5 %, 0: mean of absolute values 5 %
         near(summary.mean_abs_error, 0.05);
         near(summary.worst.error, 0.1);
-        assert_eq!((summary.worst.source, summary.worst.target), (0, 8));
+        assert_eq!((&*summary.worst.source, &*summary.worst.target), ("n0", "n8"));
         near(summary.worst.fct_s.here * 1e6, 2.2);
         // here 2.2, 1.9, 3.0: mean 7.1 / 3; there 2, 2, 3: mean 7 / 3
         near(summary.mean_slowdown.here, 7.1 / 3.0);
@@ -408,14 +405,5 @@ pub(crate) mod tests {
         // each with its own: no error, but 200 is not 201
         assert_eq!((found.matched, found.different_size), (2, 1));
         near(found.summary.unwrap().mean_abs_error, 0.0);
-    }
-
-    #[test]
-    fn numbers_of_nodes() {
-        assert_eq!(node_number("n7"), Some(7));
-        assert_eq!(node_number("host0012"), Some(12));
-        assert_eq!(node_number("rack1-host3"), Some(3));
-        assert_eq!(node_number("storage"), None);
-        assert_eq!(node_number("n99999999999"), None);
     }
 }

@@ -1,0 +1,35 @@
+//! Readers, one for each format.
+
+mod fct;
+pub(crate) mod ns3;
+mod pfc;
+pub(crate) mod report;
+pub(crate) mod series;
+mod stats;
+mod text;
+
+use std::path::Path;
+
+pub use fct::{Ns3Flow, read_fct};
+pub use report::read_report;
+
+use crate::error::ReadError;
+use crate::run::Run;
+
+/// Reads a finished run: a run directory of rocesim (of one run, or of `--seeds`), its
+/// `report.json`, the folder of an ns-3 run, or a bare file of flow completion times. Any file may
+/// be compressed by gzip.
+pub fn read_run(path: &Path) -> Result<Run, ReadError> {
+    if path.is_dir() {
+        return match text::find(path, &["report.json", "seeds.json"]) {
+            Some(file) => report::parse(&file, &text::read_text(&file)?),
+            None => ns3::read_folder(path),
+        };
+    }
+    let file = text::or_compressed(path);
+    let content = text::read_text(&file)?;
+    match content.trim_start().starts_with('{') {
+        true => report::parse(&file, &content),
+        false => ns3::read_fct_file(&file, &content),
+    }
+}
