@@ -82,7 +82,13 @@ impl Row {
         }
     }
 
+    /// The same with what it differs by, and by how much it may.
+    pub(crate) fn differing(self, error: &str, tolerance: &str) -> Self {
+        Row { error: error.to_owned(), tolerance: tolerance.to_owned(), ..self }
+    }
+
     /// The figure was recalled from its paper, not read: it may fail.
+    #[allow(dead_code)]
     pub(crate) fn recalled(self) -> Self {
         Row { recalled: true, ..self }
     }
@@ -95,10 +101,8 @@ impl Row {
             (false, false) => "FAILS",
         };
         let Row { case, quantity, reference, rocesim, error, tolerance, .. } = self;
-        [case, quantity, reference, rocesim, error, tolerance, verdict].map(|cell| {
-            let cell: &str = cell.as_ref();
-            cell.replace('|', "\\|")
-        })
+        [case, quantity, reference, rocesim, error, tolerance, verdict]
+            .map(|cell| cell.replace('|', "\\|"))
     }
 }
 

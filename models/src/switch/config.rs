@@ -1,17 +1,15 @@
 //! `[switch]`: buffer, PFC, ECN, classes, scheduler, ECMP.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{self, Deserializer, MapAccess, Visitor};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sim_core::{Bytes, Delta};
 
 use crate::load_balance::EcmpConfig;
 use crate::pfc::PfcTiming;
-use crate::size::{self, Size};
+use crate::size::Size;
+use crate::switch::headroom_config::Headroom;
 use crate::switch::wred::WredConfig;
 
 /// A switch. Every key can differ by node or by port through `[[override]]`.
@@ -44,6 +42,9 @@ pub struct BufferConfig {
     pub cell: Bytes,
     /// Independent parts, each with its share of pools and ports (Tomahawk 5 has 2).
     pub slices: u32,
+    /// Reserved for each port beside its priority groups: for queues and for traffic that is not
+    /// simulated. It makes an `ingress` pool smaller that has no `size`.
+    pub port_reserve: Size,
     /// Named pools; `ingress` and `egress` exist always.
     pub pools: BTreeMap<String, PoolConfig>,
     /// Priority groups that send PFC.
@@ -69,6 +70,7 @@ impl Default for BufferConfig {
             size: Bytes::new(32 << 20),
             cell: Bytes::new(1),
             slices: 1,
+            port_reserve: Size::ZERO,
             pools: BTreeMap::new(),
             lossless: ProfileConfig {
                 dynamic_th: Some(-3),
@@ -161,80 +163,6 @@ impl Default for SwitchPfcConfig {
             refresh: None,
             response_time: Delta::ZERO,
         }
-    }
-}
-
-/// How much a lossless PG may hold beyond its limit.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Headroom {
-    /// From the link: see [`crate::switch::auto_cells`].
-    Auto,
-    /// This much at every port.
-    Size(Size),
-    /// `{ rate_delay = 3 }`: this many times link rate x one-way delay.
-    RateDelay(u64),
-}
-
-impl Serialize for Headroom {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Headroom::Auto => serializer.serialize_str("auto"),
-            Headroom::Size(size) => size.serialize(serializer),
-            Headroom::RateDelay(factor) => {
-                BTreeMap::from([("rate_delay", factor)]).serialize(serializer)
-            }
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Headroom {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Form;
-        impl<'de> Visitor<'de> for Form {
-            type Value = Headroom;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("\"auto\", a size such as \"50KB\", or { rate_delay = 3 }")
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Headroom, E> {
-                match text {
-                    "auto" => Ok(Headroom::Auto),
-                    text => size::parse(text).map(Headroom::Size).map_err(E::custom),
-                }
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Headroom, A::Error> {
-                let mut factor = None;
-                while let Some(key) = map.next_key::<Cow<'_, str>>()? {
-                    match &*key {
-                        "rate_delay" => factor = Some(map.next_value()?),
-                        other => return Err(de::Error::unknown_field(other, &["rate_delay"])),
-                    }
-                }
-                factor
-                    .map(Headroom::RateDelay)
-                    .ok_or_else(|| de::Error::missing_field("rate_delay"))
-            }
-        }
-        deserializer.deserialize_any(Form)
-    }
-}
-
-impl JsonSchema for Headroom {
-    fn schema_name() -> Cow<'static, str> {
-        "Headroom".into()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let size = generator.subschema_for::<Size>();
-        json_schema!({ "anyOf": [
-            { "const": "auto", "description": "from link rate, delay and response time" },
-            size,
-            {
-                "type": "object",
-                "properties": { "rate_delay": { "type": "integer", "minimum": 0 } },
-                "required": ["rate_delay"],
-                "additionalProperties": false,
-                "description": "multiple of link rate x one-way delay"
-            }
-        ] })
     }
 }
 

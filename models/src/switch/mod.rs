@@ -3,16 +3,20 @@
 mod classify;
 mod config;
 mod headroom;
+mod headroom_config;
+mod mellanox;
 mod mmu;
 mod plan;
 pub(crate) mod wred;
 
 pub use classify::Classifier;
 pub use config::{
-    BufferConfig, Headroom, PoolConfig, ProfileConfig, SchedulerConfig, SchedulerUnit,
-    SwitchConfig, SwitchPfcConfig, SwitchQosConfig, Trust,
+    BufferConfig, PoolConfig, ProfileConfig, SchedulerConfig, SchedulerUnit, SwitchConfig,
+    SwitchPfcConfig, SwitchQosConfig, Trust,
 };
 pub use headroom::{HeadroomInput, auto_cells};
+pub use headroom_config::Headroom;
+pub use mellanox::{Formula, MellanoxHeadroom};
 pub use mmu::{Mmu, Pool, Profile, Refusal, Threshold};
 pub use plan::{BufferPlan, PortPlan, plan_buffer};
 pub use wred::{MarkAt, Wred, WredConfig};

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use sim_core::{Bytes, Delta, Rate};
 
-use super::config::{Headroom, ProfileConfig, SwitchConfig};
+use super::config::{ProfileConfig, SwitchConfig};
 use super::headroom::{HeadroomInput, auto_cells};
+use super::headroom_config::Headroom;
 use super::mmu::{Mmu, Pool, Profile, Threshold};
 use crate::error::BuildError;
 use crate::ids::PRIORITIES;
@@ -121,7 +122,7 @@ fn plan_slice(
     }
     let (mut groups, mut queues) = (Vec::new(), Vec::new());
     for port in ports {
-        let headroom = port_headroom(port, frames, cell);
+        let headroom = port_headroom(port, frames, cell)?;
         plan.places.push((slice as u8, groups.len() as u32));
         plan.headroom.push(headroom.saturating_mul(cell.get()));
         plan.headroom_needed.push(auto_headroom(port, frames, cell).saturating_mul(cell.get()));
@@ -151,7 +152,8 @@ fn plan_slice(
     let explicit = |name: &str| buffer.pools.get(name).and_then(|pool| pool.size).map(share);
     let shared_headroom = |name: &str| buffer.pools.get(name).and_then(|pool| pool.xoff).map(share);
     // what the ingress side takes: reserves, headrooms, and the pools that groups draw on
-    let reserve: u64 = groups.iter().map(|group| u64::from(group.reserve)).sum();
+    let reserve = groups.iter().map(|group| u64::from(group.reserve)).sum::<u64>()
+        + buffer.port_reserve.to_bytes(cell).div_ceil(cell.get()) * ports.len() as u64;
     let (mut headroom, mut pooled) = (0u64, 0u64);
     for (index, name) in pools.names.iter().enumerate() {
         let members = || groups.iter().filter(|group| usize::from(group.pool) == index);
@@ -272,15 +274,22 @@ fn profile(
 }
 
 /// Headroom of a lossless PG of this port, in cells.
-fn port_headroom(port: &PortPlan<'_>, frames: &Frames, cell: Bytes) -> u64 {
+fn port_headroom(port: &PortPlan<'_>, frames: &Frames, cell: Bytes) -> Result<u64, BuildError> {
     let pfc = &port.config.pfc;
-    match pfc.headroom {
+    Ok(match pfc.headroom {
         Headroom::Size(size) => size.to_cells(cell),
         Headroom::RateDelay(factor) => {
             port.rate.bytes_in(port.delay).get().saturating_mul(factor) / cell.get()
         }
         Headroom::Auto => auto_headroom(port, frames, cell),
-    }
+        Headroom::Mellanox(formula) => {
+            let bytes = formula.bytes(port.rate, port.delay, cell).ok_or_else(|| {
+                let message = format!("no response time is published for {}", port.rate);
+                BuildError::new("switch.pfc.headroom.peer_response", message)
+            })?;
+            bytes.get() / cell.get()
+        }
+    })
 }
 
 fn auto_headroom(port: &PortPlan<'_>, frames: &Frames, cell: Bytes) -> u64 {
@@ -334,6 +343,44 @@ mod tests {
         assert_eq!(plan.ingress_pool, [33_180_068]);
         // alpha 1/8 of it
         assert_eq!(plan.mmus[0].ingress_limit(3), 33_180_068 / 8);
+    }
+
+    #[test]
+    fn what_queues_reserve_is_not_shared() {
+        // Tomahawk 5 with 128 ports of 400 Gb/s: 647,660 cells less 86,656 of shared headroom,
+        // 128 x 2 x 74 for groups, 128 x 70 for queues: 533,100, of which each half of the ports
+        // has half; 266,549 were measured (see the preset)
+        let mut config = SwitchConfig::default();
+        config.pfc.priorities = vec![3, 4];
+        config.pfc.headroom = Headroom::Size(crate::size::Size::bytes(445_770));
+        config.buffer.size = Bytes::new(164_505_640);
+        config.buffer.cell = Bytes::new(254);
+        config.buffer.slices = 2;
+        config.buffer.port_reserve = crate::size::Size::Cells(70);
+        config.buffer.lossless.reserve = crate::size::Size::bytes(18_796);
+        let xoff = Some(crate::size::Size::bytes(22_010_624));
+        config.buffer.pools.insert("ingress".into(), PoolConfig { size: None, xoff });
+        let plan = plan(&config, 128).unwrap();
+        assert_eq!(plan.ingress_pool, [266_550 * 254; 2]);
+    }
+
+    #[test]
+    fn the_formula_of_a_vendor_is_planned() {
+        let mut config = config();
+        config.pfc.headroom = Headroom::Mellanox(crate::switch::MellanoxHeadroom::default());
+        config.buffer.cell = Bytes::new(144);
+        // 100 Gb/s, 1 us: 9100 + 25,000 + 820 + 25,216 = 60,136; x 2.25 = 135,306 + 1024 = 136,330
+        // -> 134 KiB, of which 952 cells are whole
+        assert_eq!(plan(&config, 2).unwrap().headroom, [952 * 144; 2]);
+        let port = PortPlan {
+            config: &config,
+            rate: Rate::from_gbps(56),
+            delay: Delta::ZERO,
+            upstream: Delta::ZERO,
+            mtu: 1000,
+        };
+        let refused = plan_buffer(&config, &[port], &Frames::new(&WireConfig::default()));
+        assert_eq!(refused.unwrap_err().key, "switch.pfc.headroom.peer_response");
     }
 
     #[test]
