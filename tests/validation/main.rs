@@ -5,4 +5,9 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod deadlock;
+mod ecmp;
+mod fluid;
+mod papers;
+mod runs;
 mod table;

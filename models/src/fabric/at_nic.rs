@@ -350,8 +350,8 @@ impl<P: Probe> Fabric<P> {
                     if notification_point.on_marked(now, qp.source_address, last_cnp, &config.np) {
                         counters.np_cnp_sent += 1;
                         let frames = &self.wiring.frames;
-                        let cnp = Packet::new(Kind::Cnp, packet.qp, 0, frames.cnp)
-                            .with_ttl(frames.ttl);
+                        let cnp =
+                            Packet::new(Kind::Cnp, packet.qp, 0, frames.cnp).with_ttl(frames.ttl);
                         self.tally.live += 1;
                         let priority = &params.priority;
                         self.ports[port as usize]
