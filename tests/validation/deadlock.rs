@@ -40,15 +40,16 @@ fn topology(switches: usize) -> Vec<String> {
     if switches > 2 {
         links.push(cable(format!("s{last}"), "s0".into()));
     }
-    // the last switch sends what is for b to the first: by its third cable, or its second one
-    let port = if switches > 2 { 2 } else { 1 };
-    let route = format!("{{ node = \"s{last}\", target = \"b\", ports = [{port}] }}");
-    // the first one knows a shorter way if the circle is closed
-    let first = format!("{{ node = \"s0\", target = \"b\", ports = [1] }}");
+    // onwards for b: the last switch by its third cable (or its second), the others by their second
+    let route = |i: usize| {
+        let port = if i == last && switches > 2 { 2 } else { 1 };
+        format!("{{ node = \"s{i}\", target = \"b\", ports = [{port}] }}")
+    };
+    let routes: Vec<String> = (0..switches).map(route).collect();
     vec![
         format!("topology.switches=[\"s[0..{switches}]\"]"),
         format!("topology.links=[{}]", links.join(", ")),
-        format!("topology.routes=[{first}, {route}]"),
+        format!("topology.routes=[{}]", routes.join(", ")),
     ]
 }
 

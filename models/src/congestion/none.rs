@@ -55,3 +55,20 @@ impl RateController for NoControl {
         from + Delta::from_ps(owed.div_ceil(Credit::from(self.rate.bps())) as u64)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_of_its_own_holds_below_line_rate() {
+        let at = |gbps: Option<u64>| {
+            let config = NoneConfig { rate: gbps.map(Rate::from_gbps) };
+            NoControl::new(&config, Rate::from_gbps(40)).rate()
+        };
+        assert_eq!(at(None), Rate::from_gbps(40));
+        assert_eq!(at(Some(2)), Rate::from_gbps(2));
+        assert_eq!(at(Some(100)), Rate::from_gbps(40));
+        assert!(NoneConfig { rate: Some(Rate::from_mbps(0)) }.check().is_err());
+    }
+}
