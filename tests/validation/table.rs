@@ -95,10 +95,8 @@ impl Row {
             (false, false) => "FAILS",
         };
         let Row { case, quantity, reference, rocesim, error, tolerance, .. } = self;
-        [case, quantity, reference, rocesim, error, tolerance, verdict].map(|cell| {
-            let cell: &str = cell.as_ref();
-            cell.replace('|', "\\|")
-        })
+        [case, quantity, reference, rocesim, error, tolerance, verdict]
+            .map(|cell| cell.replace('|', "\\|"))
     }
 }
 
