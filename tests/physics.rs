@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{json_report, rocesim, say, text};
+use common::json_report;
 use serde_json::Value;
 
 /// Runs a scenario given as text; the report.
@@ -78,84 +78,6 @@ fn a_third_of_the_headroom_drops_frames_and_go_back_n_brings_them() {
     let kinds: Vec<&Value> =
         report["findings"].as_array().unwrap().iter().map(|finding| &finding["kind"]).collect();
     assert!(kinds.contains(&&Value::from("lossless_drops")), "{kinds:?}");
-}
-
-const DCQCN_PAPER: &str = r#"
-[topology]
-kind = "star"
-hosts = 11
-link = { rate = "40Gbps", delay = "1us" }
-
-[switch.ecn.3]
-kmin = "5KB"
-kmax = "200KB"
-pmax = 0.01
-
-[nic]
-mtu = 1000
-[nic.congestion]
-algorithm = "dcqcn"
-preset = "dcqcn-paper"
-
-[[traffic]]
-name = "all"
-kind = "incast"
-senders = "0..2"
-receiver = 10
-bytes = "unlimited"
-
-[stop]
-after = "300ms"
-
-[measure]
-from = "100ms"
-"#;
-
-/// Mean queue at the receiver's port in KB over five seeds, and the reports.
-fn dcqcn_queue(senders: u32) -> (f64, Vec<Value>) {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("scenario.toml"), DCQCN_PAPER).unwrap();
-    let set = format!("traffic.all.senders=\"0..{senders}\"");
-    let arguments =
-        ["run", "scenario.toml", "--set", &set, "--seeds", "5", "--threads", "2", "--json"];
-    let output = rocesim(&arguments, folder.path());
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let all: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let reports = all["seeds"].as_array().unwrap().clone();
-    let queue = |report: &Value| {
-        let ports = report["ports"].as_array().unwrap();
-        let port = ports.iter().find(|port| port["port"] == "sw0:10").unwrap();
-        port["mean_queue_bytes"].as_f64().unwrap() / 1000.0
-    };
-    (reports.iter().map(queue).sum::<f64>() / reports.len() as f64, reports)
-}
-
-#[test]
-fn dcqcn_settles_where_the_fluid_model_says() {
-    // Fixed point of the fluid model (Zhu et al., CoNEXT 2016) at 40G, paper parameters, in KB.
-    // A packet model with random marking lies 20 to 33 % above it.
-    let fluid = [(2, 20.2), (8, 93.8), (10, 122.6)];
-    let mut queues = Vec::new();
-    for (senders, expected) in fluid {
-        let (queue, reports) = dcqcn_queue(senders);
-        say(&format!(
-            "DCQCN {senders} to 1: mean queue {queue:.1} KB, fluid model {expected} KB, {:+.1} %",
-            (queue / expected - 1.0) * 100.0
-        ));
-        assert!((queue / expected - 1.0).abs() < 0.35, "{senders} to 1: {queue} KB");
-        queues.push(queue);
-        for report in &reports {
-            assert_eq!(report["totals"]["pfc_xoff_frames"], 0);
-        }
-        if senders == 2 {
-            // wire rate: 1082 bytes for 1000 of payload
-            for goodput in reports.iter().flat_map(|report| numbers(report, "goodput_bps")) {
-                let wire = goodput * 1.082 / 1e9;
-                assert!((wire / 20.0 - 1.0).abs() < 0.05, "{wire} Gb/s");
-            }
-        }
-    }
-    assert!(queues.is_sorted(), "{queues:?}");
 }
 
 #[test]

@@ -53,7 +53,7 @@ impl Packet {
     /// A frame of this kind for this QP; everything else is zero.
     pub fn new(kind: Kind, qp: u32, psn: u32, len: u16) -> Self {
         let (arg, ingress, queue, pg) = (0, 0, 0, 0);
-        let (dscp, pcp, ttl, flags) = (0, 0, 64, 0);
+        let (dscp, pcp, ttl, flags) = (0, 0, 0, 0);
         Packet { qp, psn, len, arg, ingress, kind, queue, pg, dscp, pcp, ttl, flags }
     }
 
@@ -80,6 +80,12 @@ impl Packet {
     /// An acknowledgement that echoes congestion.
     pub fn echo(&self) -> bool {
         self.flags & ECHO != 0
+    }
+
+    /// Sets how many switches it may pass.
+    pub fn with_ttl(mut self, ttl: u8) -> Self {
+        self.ttl = ttl;
+        self
     }
 
     /// Sets ECT.

@@ -33,6 +33,9 @@ pub struct WireConfig {
     pub frame_time: FrameTime,
     /// UDP destination port.
     pub udp_port: u16,
+    /// IPv4 time to live: each switch lowers it by 1, and drops a frame that would leave with 0.
+    #[schemars(range(min = 2))]
+    pub ttl: u8,
     /// IPv4 address of node 0; node i has 256 x (i mod 256) + 65536 x (i / 256) more.
     pub base_address: std::net::Ipv4Addr,
 }
@@ -50,6 +53,7 @@ impl Default for WireConfig {
             vlan: false,
             frame_time: FrameTime::Exact,
             udp_port: 4791,
+            ttl: 64,
             base_address: std::net::Ipv4Addr::new(10, 0, 0, 1),
         }
     }
@@ -94,6 +98,8 @@ pub struct Frames {
     pub pfc: u16,
     /// Preamble and gap.
     pub gap: u16,
+    /// Time to live of all that NICs send.
+    pub ttl: u8,
 }
 
 impl Frames {
@@ -110,6 +116,7 @@ impl Frames {
             cnp: (plain(config.cnp_frame) + vlan).max(min),
             pfc: plain(config.pfc_frame).max(min),
             gap: plain(config.gap),
+            ttl: config.ttl,
         }
     }
 

@@ -16,6 +16,8 @@ pub struct Entry {
 pub enum Kind {
     /// A scenario, for `run` and `check`.
     Scenario,
+    /// A scenario too: an experiment of a paper.
+    Paper,
     /// For `preset` at the top of a scenario.
     ScenarioPreset,
     /// For `switch.preset`.
@@ -29,10 +31,15 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Whether it can be run.
+    pub fn is_scenario(self) -> bool {
+        matches!(self, Kind::Scenario | Kind::Paper)
+    }
+
     /// In words.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Scenario => "scenario",
+            Kind::Scenario | Kind::Paper => "scenario",
             Kind::ScenarioPreset => "preset",
             Kind::SwitchPreset => "switch.preset",
             Kind::NicPreset => "nic.preset",
@@ -57,6 +64,9 @@ library! {
     Scenario "library": "incast", "incast-pfc-only", "permutation-fat-tree", "dcqcn-2-to-1",
         "dumbbell-victim", "incast-storage", "allreduce-4x8-a100", "allreduce-4x8-a100-congested",
         "allreduce-16x8-h100-rail";
+    Paper "papers": "pfc-unfairness", "pfc-unfairness-ecmp", "dcqcn-fairness", "dcqcn-incast",
+        "dcqcn-fixed-point", "dcqcn-delay", "ns3-rdma-2-to-1", "hpcc-320", "wire-overhead",
+        "deadlock-loop", "deadlock-ring";
     ScenarioPreset "presets/scenario": "hpcc-ns3";
     SwitchPreset "presets/switch": "generic", "generic-32mb", "trident3", "tomahawk3", "tomahawk4",
         "tomahawk5", "spectrum-2", "spectrum-3", "spectrum-4";
@@ -69,6 +79,11 @@ library! {
 /// The entry of this kind and name.
 pub fn find(kind: Kind, name: &str) -> Option<&'static Entry> {
     LIBRARY.iter().find(|entry| entry.kind == kind && entry.name == name)
+}
+
+/// The scenario of this name.
+pub fn scenario(name: &str) -> Option<&'static Entry> {
+    find(Kind::Scenario, name).or_else(|| find(Kind::Paper, name))
 }
 
 /// The names of all entries of this kind.

@@ -14,8 +14,10 @@ impl ListArgs {
     pub(super) fn run(&self) -> CommandResult {
         print("scenarios (rocesim run NAME)\n");
         print(&rows(|kind| kind == Kind::Scenario));
+        print("\nexperiments of papers, held to what they found (rocesim run NAME)\n");
+        print(&rows(|kind| kind == Kind::Paper));
         print("\npresets (key = \"NAME\" in a scenario)\n");
-        print(&rows(|kind| kind != Kind::Scenario));
+        print(&rows(|kind| !kind.is_scenario()));
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -25,7 +27,7 @@ fn rows(wanted: impl Fn(Kind) -> bool) -> String {
     let width = entries.clone().map(|entry| entry.name.len()).max().unwrap_or(0);
     let lines = entries.map(|entry| {
         let key = match entry.kind {
-            Kind::Scenario => String::new(),
+            kind if kind.is_scenario() => String::new(),
             kind => format!("{:<23}", kind.name()),
         };
         format!("  {key}{:<width$}  {}\n", entry.name, entry.title())

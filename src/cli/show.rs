@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use scenarios::library::{Entry, Kind, LIBRARY};
+use scenarios::library::{Entry, LIBRARY};
 use scenarios::load::near_miss;
 use scenarios::provenance::{assumed, figures, table};
 use scenarios::resolve::Complaint;
@@ -37,7 +37,7 @@ impl ShowArgs {
                 print(&format!("{gap}#### {} = \"{}\"\n", entry.kind.name(), entry.name));
             }
             match entry.kind {
-                Kind::Scenario => print(entry.text),
+                kind if kind.is_scenario() => print(entry.text),
                 _ if self.toml => print(entry.text),
                 _ => print(&preset(entry)),
             }
@@ -59,7 +59,7 @@ fn preset(entry: &Entry) -> String {
 
 #[cfg(test)]
 mod tests {
-    use scenarios::library::find;
+    use scenarios::library::{Kind, find};
 
     use super::*;
 

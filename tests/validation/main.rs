@@ -6,4 +6,9 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod hardware;
+mod deadlock;
+mod ecmp;
+mod fluid;
+mod papers;
+mod runs;
 mod table;

@@ -475,6 +475,19 @@ mod tests {
     }
 
     #[test]
+    fn alpha_halves_in_177_periods() {
+        let mut dcqcn = Dcqcn::new(&paper(), Rate::from_gbps(40));
+        dcqcn.on_cnp(us(0));
+        let mut alpha = |periods: u64| {
+            dcqcn.advance(us(0), Time::from_ps(us(55 * periods).ps() + 1));
+            dcqcn.gauges(Time::from_ps(us(55 * periods).ps() + 1)).alpha
+        };
+        // ln 2 / -ln(1 - 1/256) = 177.1: 177 x 55 us = 9.735 ms
+        assert!(alpha(177) > 0.5);
+        assert!(alpha(178) < 0.5);
+    }
+
+    #[test]
     fn hyper_increase_needs_both_counters() {
         let mut dcqcn = Dcqcn::new(&paper(), Rate::from_gbps(40));
         let now = us(0);

@@ -67,7 +67,7 @@ pub struct Gauges {
 #[serde(rename_all = "kebab-case")]
 #[schemars(tag = "algorithm")]
 pub enum CongestionConfig {
-    /// Line rate always.
+    /// Line rate always, or another that does not change.
     None(NoneConfig),
     /// Data center quantized congestion notification.
     Dcqcn(DcqcnConfig),
@@ -75,7 +75,7 @@ pub enum CongestionConfig {
 
 impl Default for CongestionConfig {
     fn default() -> Self {
-        CongestionConfig::None(NoneConfig {})
+        CongestionConfig::None(NoneConfig::default())
     }
 }
 
@@ -83,7 +83,7 @@ impl CongestionConfig {
     /// Checks ranges; the message names the key within `[nic.congestion]`.
     pub fn check(&self) -> Result<(), (&'static str, String)> {
         match self {
-            CongestionConfig::None(_) => Ok(()),
+            CongestionConfig::None(config) => config.check(),
             CongestionConfig::Dcqcn(config) => config.check(),
         }
     }
@@ -92,7 +92,7 @@ impl CongestionConfig {
 /// The controller of one QP.
 #[derive(Clone, Debug)]
 pub enum RateControl {
-    /// Line rate always.
+    /// A rate that does not change.
     None(NoControl),
     /// DCQCN.
     Dcqcn(Dcqcn),
@@ -102,7 +102,7 @@ impl RateControl {
     /// A fresh controller at `line_rate`.
     pub fn new(config: &Arc<CongestionConfig>, line_rate: Rate) -> Self {
         match &**config {
-            CongestionConfig::None(_) => RateControl::None(NoControl::new(line_rate)),
+            CongestionConfig::None(none) => RateControl::None(NoControl::new(none, line_rate)),
             CongestionConfig::Dcqcn(dcqcn) => RateControl::Dcqcn(Dcqcn::new(dcqcn, line_rate)),
         }
     }

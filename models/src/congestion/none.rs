@@ -1,4 +1,4 @@
-//! No congestion control: every QP sends at line rate.
+//! No congestion control: every QP sends at line rate, or at a rate that it is given.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,10 +6,25 @@ use sim_core::{Delta, Rate, Time};
 
 use super::{Credit, RateController};
 
-/// `algorithm = "none"` has no parameters.
+/// `algorithm = "none"`
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NoneConfig {}
+#[serde(default, deny_unknown_fields)]
+pub struct NoneConfig {
+    /// Wire rate of each QP, as a rate limiter of the NIC holds it; line rate if absent.
+    pub rate: Option<Rate>,
+}
+
+impl NoneConfig {
+    /// Checks ranges.
+    pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
+        match self.rate {
+            Some(rate) if rate.bps() < 1_000_000 => {
+                Err(("rate", format!("{rate} is out of range: at least 1Mbps is expected")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
 
 /// A constant rate.
 #[derive(Clone, Debug)]
@@ -18,9 +33,9 @@ pub struct NoControl {
 }
 
 impl NoControl {
-    /// Always `rate`.
-    pub fn new(rate: Rate) -> Self {
-        NoControl { rate }
+    /// Always the rate of `config`, but not more than `line_rate`.
+    pub fn new(config: &NoneConfig, line_rate: Rate) -> Self {
+        NoControl { rate: config.rate.unwrap_or(line_rate).min(line_rate) }
     }
 }
 
@@ -38,5 +53,22 @@ impl RateController for NoControl {
     #[inline]
     fn ready_at(&self, from: Time, owed: Credit) -> Time {
         from + Delta::from_ps(owed.div_ceil(Credit::from(self.rate.bps())) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_of_its_own_holds_below_line_rate() {
+        let at = |gbps: Option<u64>| {
+            let config = NoneConfig { rate: gbps.map(Rate::from_gbps) };
+            NoControl::new(&config, Rate::from_gbps(40)).rate()
+        };
+        assert_eq!(at(None), Rate::from_gbps(40));
+        assert_eq!(at(Some(2)), Rate::from_gbps(2));
+        assert_eq!(at(Some(100)), Rate::from_gbps(40));
+        assert!(NoneConfig { rate: Some(Rate::from_mbps(0)) }.check().is_err());
     }
 }

@@ -148,6 +148,7 @@ impl<P: Probe> Fabric<P> {
         // the last packet that the window lets out must be acknowledged
         let ack_req = segment.ack_req || window_full(sender, params, now);
         let mut packet = Packet::new(Kind::Data, qp, segment.psn, len)
+            .with_ttl(self.wiring.frames.ttl)
             .with_ect(config.np.notify != Notify::Off)
             .with_flags(ack_req, segment.last);
         packet.arg = segment.payload;
@@ -392,7 +393,9 @@ impl<P: Probe> Fabric<P> {
                     let last_cnp = &mut receiver.last_cnp;
                     if notification_point.on_marked(now, qp.source_address, last_cnp, &config.np) {
                         counters.np_cnp_sent += 1;
-                        let cnp = Packet::new(Kind::Cnp, packet.qp, 0, self.wiring.frames.cnp);
+                        let frames = &self.wiring.frames;
+                        let cnp =
+                            Packet::new(Kind::Cnp, packet.qp, 0, frames.cnp).with_ttl(frames.ttl);
                         self.tally.live += 1;
                         let priority = &params.priority;
                         self.ports[port as usize]
@@ -413,6 +416,7 @@ impl<P: Probe> Fabric<P> {
         };
         if let Some((kind, psn)) = answer {
             let reply = Packet::new(kind, packet.qp, psn, self.wiring.frames.ack)
+                .with_ttl(self.wiring.frames.ttl)
                 .with_ect(config.transport.ack_ect)
                 .with_echo(echo);
             self.tally.live += 1;

@@ -95,6 +95,10 @@ pub(super) fn nic(config: &NicConfig) -> Result<(), BuildError> {
 }
 
 pub(super) fn wire(config: &WireConfig) -> Result<(), BuildError> {
+    if config.ttl < 2 {
+        let message = format!("{} passes no switch: 2 to 255 is expected", config.ttl);
+        return Err(BuildError::new("wire.ttl", message));
+    }
     for (key, bytes, most) in [
         ("frame_overhead", config.frame_overhead, 1024),
         ("reth", config.reth, 1024),

@@ -21,6 +21,8 @@ pub enum TopologyConfig {
     Rail(RailConfig),
     /// Three-tier fat tree of k-port switches: k^3/4 hosts.
     FatTree(FatTreeConfig),
+    /// Three-tier Clos: pods of edge and aggregation switches, and cores between them.
+    ThreeTier(ThreeTierConfig),
     /// Nodes and links one by one.
     Graph(GraphConfig),
 }
@@ -134,6 +136,27 @@ pub struct RailConfig {
 pub struct FatTreeConfig {
     /// Ports of each switch; even. k pods of k/2 edge and k/2 aggregation switches, (k/2)^2 cores.
     pub k: u32,
+    /// Host to edge.
+    pub link: LinkConfig,
+    /// Between switches; like `link` if absent.
+    pub uplink: Option<LinkConfig>,
+}
+
+/// `kind = "three-tier"`
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ThreeTierConfig {
+    /// Pods.
+    pub pods: u32,
+    /// Edge switches of a pod, each with a cable to each aggregation switch of its pod.
+    pub edges_per_pod: u32,
+    /// Aggregation switches of a pod.
+    pub aggregations_per_pod: u32,
+    /// Cores above each aggregation switch. Those above the i-th of a pod are above the i-th of
+    /// every pod, so there are `aggregations_per_pod` times as many.
+    pub cores_per_aggregation: u32,
+    /// Hosts on each edge switch.
+    pub hosts_per_edge: u32,
     /// Host to edge.
     pub link: LinkConfig,
     /// Between switches; like `link` if absent.

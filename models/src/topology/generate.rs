@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::config::{
     DumbbellConfig, FatTreeConfig, GraphConfig, LeafSpineConfig, LinkConfig, RailConfig,
-    RingConfig, StarConfig, TopologyConfig,
+    RingConfig, StarConfig, ThreeTierConfig, TopologyConfig,
 };
 use super::{Cable, NodeKind, Topology};
 use crate::error::BuildError;
@@ -21,6 +21,7 @@ pub(super) fn generate(config: &TopologyConfig) -> Result<Topology, BuildError> 
         TopologyConfig::LeafSpine(clos) => leaf_spine_plan(&mut plan, clos)?,
         TopologyConfig::Rail(rail) => rail_plan(&mut plan, rail)?,
         TopologyConfig::FatTree(tree) => fat_tree_plan(&mut plan, tree)?,
+        TopologyConfig::ThreeTier(clos) => three_tier_plan(&mut plan, clos)?,
         TopologyConfig::Graph(graph) => graph_plan(&mut plan, graph)?,
     }
     Ok(Topology::assemble(plan.nodes, &plan.cables))
@@ -206,32 +207,56 @@ fn fat_tree_plan(plan: &mut Plan, tree: &FatTreeConfig) -> Result<(), BuildError
         return Err(BuildError::new("topology.k", message));
     }
     check_link("topology.link", link)?;
-    let uplink = optional_link("topology.uplink", uplink, link)?;
     bounded("topology.k", u64::from(*k).saturating_pow(3) / 4 * 3)?;
     let half = k / 2;
-    plan.hosts(k * half * half);
-    let edges: Vec<usize> = (0..k * half)
+    let clos = ThreeTierConfig {
+        pods: *k,
+        edges_per_pod: half,
+        aggregations_per_pod: half,
+        cores_per_aggregation: half,
+        hosts_per_edge: half,
+        link: *link,
+        uplink: *uplink,
+    };
+    three_tier_plan(plan, &clos)
+}
+
+fn three_tier_plan(plan: &mut Plan, clos: &ThreeTierConfig) -> Result<(), BuildError> {
+    let ThreeTierConfig { pods, hosts_per_edge, link, .. } = clos;
+    let (edges, aggregations) = (clos.edges_per_pod, clos.aggregations_per_pod);
+    let cores = clos.cores_per_aggregation;
+    positive("topology.pods", *pods)?;
+    positive("topology.edges_per_pod", edges)?;
+    positive("topology.aggregations_per_pod", aggregations)?;
+    positive("topology.cores_per_aggregation", cores)?;
+    positive("topology.hosts_per_edge", *hosts_per_edge)?;
+    check_link("topology.link", link)?;
+    let uplink = optional_link("topology.uplink", &clos.uplink, link)?;
+    bounded("topology.hosts_per_edge", product([*pods, edges, *hosts_per_edge]))?;
+    bounded("topology.aggregations_per_pod", product([*pods, edges, aggregations]))?;
+    bounded("topology.cores_per_aggregation", product([*pods, aggregations, cores]))?;
+    plan.hosts(pods * edges * hosts_per_edge);
+    let edge_switches: Vec<usize> = (0..pods * edges)
         .map(|edge| {
             let switch = plan.switch(format!("edge{edge}"));
-            plan.attach(edge * half, half, switch, link);
+            plan.attach(edge * hosts_per_edge, *hosts_per_edge, switch, link);
             switch
         })
         .collect();
-    let half = half as usize;
-    let mut aggregations = Vec::new();
-    for pod in 0..*k as usize {
-        for index in 0..half {
-            let switch = plan.switch(format!("agg{}", pod * half + index));
-            for edge in &edges[pod * half..(pod + 1) * half] {
+    let mut above = Vec::new();
+    for of_pod in edge_switches.chunks(edges as usize) {
+        for _ in 0..aggregations {
+            let switch = plan.switch(format!("agg{}", above.len()));
+            for edge in of_pod {
                 plan.cable(*edge, switch, &uplink);
             }
-            aggregations.push(switch);
+            above.push(switch);
         }
     }
-    for core in 0..half * half {
+    for core in 0..aggregations * cores {
         let switch = plan.switch(format!("core{core}"));
-        for pod in 0..*k as usize {
-            plan.cable(aggregations[pod * half + core / half], switch, &uplink);
+        for of_pod in above.chunks(aggregations as usize) {
+            plan.cable(of_pod[(core / cores) as usize], switch, &uplink);
         }
     }
     Ok(())
@@ -392,6 +417,26 @@ mod tests {
             topology.port_name(topology.ports_of(topology.find("edge3").unwrap()).nth(2).unwrap()),
             "edge3:2"
         );
+    }
+
+    #[test]
+    fn cores_stand_above_the_same_aggregation_switch_of_each_pod() {
+        let clos = ThreeTierConfig {
+            pods: 2,
+            edges_per_pod: 3,
+            aggregations_per_pod: 2,
+            cores_per_aggregation: 4,
+            hosts_per_edge: 5,
+            link: LINK,
+            uplink: None,
+        };
+        let topology = generate(&TopologyConfig::ThreeTier(clos)).unwrap();
+        // 30 hosts; 6 edge, 4 aggregation, 8 core switches; 30 + 12 + 16 cables
+        assert_eq!(topology.switches().count(), 18);
+        assert_eq!(topology.ports().len(), 2 * 58);
+        assert_eq!(peers(&topology, "edge4")[4..], ["host24/nic0", "agg2:1", "agg3:1"]);
+        assert_eq!(peers(&topology, "core3"), ["agg0:6", "agg2:6"]);
+        assert_eq!(peers(&topology, "core4"), ["agg1:3", "agg3:3"]);
     }
 
     #[test]

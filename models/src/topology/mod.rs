@@ -7,7 +7,7 @@ use sim_core::{Delta, Rate};
 
 pub use config::{
     DumbbellConfig, FatTreeConfig, GraphConfig, GraphLink, LeafSpineConfig, LinkConfig, RailConfig,
-    RingConfig, StarConfig, StaticRoute, TopologyConfig,
+    RingConfig, StarConfig, StaticRoute, ThreeTierConfig, TopologyConfig,
 };
 
 use crate::error::BuildError;

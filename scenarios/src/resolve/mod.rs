@@ -97,12 +97,12 @@ fn read(name: &str) -> Result<Found, Complaint> {
     let path = FsPath::new(name);
     let looks_like_file = name.contains(['/', '\\']) || path.extension().is_some();
     if !path.is_file() && !looks_like_file {
-        if let Some(entry) = library::find(Kind::Scenario, name) {
+        if let Some(entry) = library::scenario(name) {
             let label = format!("{name}.toml (built in)");
             let (text, name) = (entry.text.to_owned(), name.to_owned());
             return Ok(Found { text, name, folder: None, label });
         }
-        let names = library::names(Kind::Scenario);
+        let names = [library::names(Kind::Scenario), library::names(Kind::Paper)].concat();
         let hint = match near_miss(name, names.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("built in are {}", names.join(", ")),
