@@ -5,10 +5,11 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-mod hardware;
 mod deadlock;
 mod ecmp;
 mod fluid;
+mod hardware;
+mod ns3;
 mod papers;
 mod runs;
 mod table;

@@ -243,7 +243,10 @@ impl<P: Probe> Fabric<P> {
         }
         let Nic { params, arbiter, starts, start_at, .. } = &mut self.nics[index];
         *start_at = Time::MAX;
-        while let Some((_, qp)) = starts.pop_front_if(|(start, _)| *start <= now) {
+        while let Some(&(start, qp)) = starts.front()
+            && start <= now
+        {
+            starts.pop_front();
             let mtu = u64::from(params.requester.mtu);
             let bytes = self.wiring.qps[qp as usize].bytes.unwrap_or(mtu << 31);
             let sender = &mut self.senders[qp as usize];
