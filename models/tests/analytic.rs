@@ -7,7 +7,7 @@ use models::nic::NicConfig;
 use models::report::OutcomeKind;
 use models::switch::SwitchConfig;
 use models::topology::{StarConfig, TopologyConfig};
-use models::traffic::{FlowConfig, FlowSize, FlowsConfig, HostRef, TrafficConfig};
+use models::traffic::{After, FlowConfig, FlowSize, FlowsConfig, HostRef, TrafficConfig};
 use sim_core::{Bytes, Delta};
 
 fn star(hosts: u32) -> TopologyConfig {
@@ -20,6 +20,8 @@ fn flow(source: u32, target: u32, bytes: u64) -> FlowConfig {
         target: HostRef::Number(target),
         bytes: FlowSize::Bytes(Bytes::new(bytes)),
         start: Delta::ZERO,
+        after: After::default(),
+        window: None,
         dscp: None,
         source_port: None,
         destination_port: None,
@@ -50,6 +52,36 @@ fn the_first_packet_is_exact_to_the_picosecond() {
     // two packets: the second has no RETH, 4178 B = 334,240 ps, and waits behind the first, which
     // is longer, at the switch
     assert_eq!(fct_ps(8192, 4096), 2 * 335_520 + 334_240 + 2_000_000);
+}
+
+#[test]
+fn flows_that_wait_start_when_the_last_of_the_others_is_acknowledged() {
+    let after = |flows: &[u32], flow: FlowConfig| FlowConfig { after: After(flows.into()), ..flow };
+    let traffic = flows(vec![
+        flow(0, 1, 4096),
+        after(&[0], flow(1, 2, 1)),
+        after(&[0, 1], FlowConfig { start: Delta::from_ns(7), ..flow(2, 0, 1) }),
+    ]);
+    let (_, report) =
+        run(spec(star(3), SwitchConfig::default(), NicConfig::default(), &traffic, 1), 1);
+    assert_eq!(report.outcome, OutcomeKind::Completed);
+    let starts: Vec<u64> =
+        report.flows.iter().map(|flow| (flow.start_s.unwrap() * 1e12).round() as u64).collect();
+    // 4096 B arrive after 2 x 335,520 ps + 2 us; the ACK (66 + 20 B, 6,880 ps) goes back over two
+    // cables: + 2 x 6,880 ps + 2 us. The 1 B flow: 2 x 7,920 ps + 2 us, and its ACK
+    let first = 2 * 335_520 + 2 * 6_880 + 4_000_000;
+    let second = 2 * 7_920 + 2 * 6_880 + 4_000_000;
+    assert_eq!(starts, [0, first, first + second + 7_000]);
+    // one packet at a time: the second may leave when the first is acknowledged
+    let bytes = Bytes::new(4096);
+    let windowed = FlowConfig { window: Some(bytes), ..flow(0, 1, 8192) };
+    let (_, report) = run(
+        spec(star(2), SwitchConfig::default(), NicConfig::default(), &flows(vec![windowed]), 1),
+        1,
+    );
+    // the second has no RETH: 334,240 ps
+    let fct = (report.flows[0].fct_s.unwrap() * 1e12).round() as u64;
+    assert_eq!(fct, first + 2 * 334_240 + 2_000_000);
 }
 
 #[test]

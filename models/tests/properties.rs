@@ -11,7 +11,7 @@ use models::switch::{Headroom, MarkAt, SwitchConfig, WredConfig};
 use models::topology::{
     DumbbellConfig, FatTreeConfig, LeafSpineConfig, RailConfig, StarConfig, TopologyConfig,
 };
-use models::traffic::{FlowConfig, FlowSize, FlowsConfig, HostRef, TrafficConfig};
+use models::traffic::{After, FlowConfig, FlowSize, FlowsConfig, HostRef, TrafficConfig};
 use proptest::prelude::*;
 use sim_core::{Bytes, Delta, Rate};
 
@@ -127,12 +127,18 @@ fn simulate(case: &Case, headroom: Headroom, shards: usize) -> Report {
     // headrooms of 100 to 500 KB a port leave a pool whose 64th part is passed quickly
     switch.buffer.size = Bytes::new(16 << 20);
     let flows = case.flows.iter().filter(|(source, target, ..)| source != target);
-    let flows: Vec<FlowConfig> = flows
-        .map(|(source, target, bytes, start)| FlowConfig {
+    // in a quarter of the cases some flows wait for others, which leaves one shard
+    let chained = case.response_ns.is_multiple_of(4);
+    nic.transport.window_follows_rate = chained;
+    let flows: Vec<FlowConfig> = (0u32..)
+        .zip(flows)
+        .map(|(number, (source, target, bytes, start))| FlowConfig {
             source: HostRef::Number(*source),
             target: HostRef::Number(*target),
             bytes: FlowSize::Bytes(Bytes::new(*bytes)),
             start: Delta::from_ns(*start),
+            after: After(if chained && number % 3 == 2 { vec![number / 2] } else { vec![] }),
+            window: (number % 4 == 1).then(|| Bytes::new(3 * u64::from(case.mtu))),
             dscp: None,
             source_port: None,
             destination_port: None,
