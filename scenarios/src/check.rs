@@ -143,13 +143,13 @@ impl Notes {
                         continue;
                     }
                     let group = *base as usize + usize::from(*queue);
-                    let limit = u64::from(buffer.mmus[usize::from(*slice)].ingress_limit(group));
+                    let limit = u64::from(buffer.mmus[usize::from(*slice)].xoff_alone(group));
                     let limit = limit.saturating_mul(cell.get());
                     let kmin = wred.kmin.to_bytes(cell);
                     if kmin >= limit {
                         let text = format!(
-                            "kmin of queue {queue} ({}) is not below the PFC limit of an idle \
-                             switch ({}): one sender is paused before it is marked",
+                            "kmin of queue {queue} ({}) is not below what one sender alone may \
+                             have in the buffer ({}): it is paused before it is marked",
                             Bytes::new(kmin),
                             Bytes::new(limit)
                         );

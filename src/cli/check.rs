@@ -49,7 +49,7 @@ impl CheckArgs {
 /// One row for each kind of switch port.
 fn buffers(plan: &Plan) -> Vec<Vec<String>> {
     let header =
-        ["ports", "count", "rate", "delay", "headroom", "XOFF of an idle switch", "shared pool"];
+        ["ports", "count", "rate", "delay", "headroom", "XOFF of one sender", "shared pool"];
     let mut rows = vec![header.map(String::from).to_vec()];
     let mut counted: Vec<(Vec<String>, String, u32)> = Vec::new();
     let topology = &plan.wiring.topology;
@@ -63,7 +63,7 @@ fn buffers(plan: &Plan) -> Vec<Vec<String>> {
             let lossless = config.pfc.priorities.first().copied();
             let limit = lossless.map(|priority| {
                 let group = base as usize + usize::from(priority);
-                u64::from(buffer.mmus[usize::from(slice)].ingress_limit(group)) * cell
+                u64::from(buffer.mmus[usize::from(slice)].xoff_alone(group)) * cell
             });
             let shown =
                 |bytes: Option<u64>| bytes.map_or("-".into(), |b| Bytes::new(b).to_string());

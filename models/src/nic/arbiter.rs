@@ -14,8 +14,8 @@ pub struct Arbiter {
     ready_count: u32,
     /// No slot before this is ready.
     low: u32,
-    /// Last slot served.
-    cursor: u32,
+    /// Where the next search begins: after the slot served last.
+    from: u32,
     /// Wake-up times; an entry may be earlier than the QP's own time, never later.
     waiting: BinaryHeap<Reverse<(Time, u32)>>,
     /// Slots whose window may open without an ACK.
@@ -117,14 +117,14 @@ impl Arbiter {
             return None;
         }
         let end = self.qps.len() as u32;
-        let after = self.search(self.cursor + 1, end, &eligible);
-        after.or_else(|| self.search(self.low, (self.cursor + 1).min(end), &eligible))
+        let after = self.search(self.from, end, &eligible);
+        after.or_else(|| self.search(self.low, self.from.min(end), &eligible))
     }
 
     /// Notes that a slot was served.
     #[inline]
     pub fn served(&mut self, slot: u32) {
-        self.cursor = slot;
+        self.from = slot + 1;
     }
 
     fn search(&self, from: u32, to: u32, eligible: impl Fn(u32) -> bool) -> Option<u32> {
@@ -171,6 +171,25 @@ mod tests {
         }
         assert_eq!(arbiter.next(|_| true), Some(130));
         assert_eq!(arbiter.next(|slot| slot != 130), None);
+    }
+
+    #[test]
+    fn the_first_turn_is_that_of_the_first_slot() {
+        let mut arbiter = Arbiter::default();
+        (0..3).for_each(|qp| assert_eq!(arbiter.register(qp), qp));
+        (0..3).for_each(|slot| arbiter.set_ready(slot));
+        assert_eq!(arbiter.next(|_| true), Some(0));
+    }
+
+    #[test]
+    fn slots_block_once_and_open_in_order() {
+        let mut arbiter = Arbiter::default();
+        [4, 2, 4].into_iter().for_each(|slot| arbiter.block(slot));
+        assert_eq!(arbiter.blocked(), 2);
+        assert_eq!(
+            [arbiter.unblock(), arbiter.unblock(), arbiter.unblock()],
+            [Some(4), Some(2), None]
+        );
     }
 
     #[test]

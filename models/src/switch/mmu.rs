@@ -212,6 +212,27 @@ impl Mmu {
         self.groups[group].limit(&self.pools)
     }
 
+    /// Cells that ingress group `group` holds when its XOFF comes, if nobody else draws on its
+    /// pool: the reserve, and a static limit or the s for which s = 2^n (pool - s).
+    pub fn xoff_alone(&self, group: usize) -> u32 {
+        let Profile { pool, reserve, threshold, .. } = self.groups[group].profile;
+        let size = self.pools[usize::from(pool)].size;
+        let shared = match threshold {
+            // the cell that finds the pool full goes into headroom
+            Threshold::Static(cells) => cells.min(size.saturating_add(1)),
+            Threshold::Dynamic(n) => {
+                let (size, times) = (u64::from(size), 1 << n.unsigned_abs());
+                let shared = if n >= 0 { size * times } else { size }.div_ceil(times + 1);
+                // the limit is rounded down, and may be met a cell earlier
+                let earlier = shared.saturating_sub(1);
+                let limit =
+                    if n >= 0 { (size - earlier) * times } else { (size - earlier) / times };
+                if earlier >= limit { earlier as u32 } else { shared as u32 }
+            }
+        };
+        reserve.saturating_add(shared.max(1))
+    }
+
     /// True while XOFF holds for ingress group `group`.
     pub fn xoff(&self, group: usize) -> bool {
         self.groups[group].xoff
@@ -280,6 +301,19 @@ mod tests {
         let triggers: Vec<u32> = (0..4).map(|group| fill(&mut mmu, group)).collect();
         // measured on the switch: 120117, 60096, 30085, 15079
         assert_eq!(triggers, [120_117, 60_096, 30_085, 15_079]);
+    }
+
+    #[test]
+    fn alone_a_group_pauses_where_it_says() {
+        let thresholds =
+            (-8..=7).map(Threshold::Dynamic).chain([Threshold::Static(70), Threshold::Static(0)]);
+        for (threshold, size) in thresholds.flat_map(|t| (1..400).map(move |size| (t, size))) {
+            let mut mmu = mmu(size, &[lossless(3, threshold, 5)]);
+            let expected = mmu.xoff_alone(0);
+            assert_eq!(fill(&mut mmu, 0), expected, "{threshold:?} of {size}");
+        }
+        // alpha 1/8 of 900: 100 cells, of 800 that are free 1/8
+        assert_eq!(mmu(900, &[lossless(0, Threshold::Dynamic(-3), 0)]).xoff_alone(0), 100);
     }
 
     #[test]

@@ -343,6 +343,8 @@ mod tests {
         assert_eq!(plan.ingress_pool, [33_180_068]);
         // alpha 1/8 of it
         assert_eq!(plan.mmus[0].ingress_limit(3), 33_180_068 / 8);
+        // of one sender alone: s = (pool - s) / 8 rounded down, a ninth: 3,686,674; 4096 reserved
+        assert_eq!(plan.mmus[0].xoff_alone(3), 3_686_674 + 4096);
     }
 
     #[test]

@@ -128,8 +128,7 @@ fn runs_without_randomness() {
     section("ns-3, run for run", &all);
 }
 
-/// Runs that are in the folder and not in the table must hold too, but for those with several QPs
-/// a NIC (`h_*`), where ns-3 wakes QPs too late.
+/// Runs that are in the folder and not in the table must hold too.
 #[test]
 fn further_runs_without_randomness() {
     let Some(folder) = runs() else { return };
@@ -137,7 +136,7 @@ fn further_runs_without_randomness() {
     for entry in std::fs::read_dir(&folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        if RUNS.contains(&&*name) || name.starts_with("h_") || !is_free_of_randomness(&path) {
+        if RUNS.contains(&&*name) || !is_free_of_randomness(&path) {
             continue;
         }
         if !path.join("stats.txt").is_file() {
