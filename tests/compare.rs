@@ -152,7 +152,7 @@ fn broken_input_is_one_message() {
     }
     write(work.path(), "ns3/queue.csv", "\u{1f}");
     std::fs::write(work.path().join("ns3/queue.csv"), [0x1f, 0x8b, 8, 0]).unwrap();
-    refused(["run", "ns3"], "queue.csv is no whole gzip file");
+    refused(["run", "ns3"], "queue.csv: no whole gzip file");
     std::fs::write(work.path().join("run/report.json"), "{\n\"flows\": 3\n}").unwrap();
     refused(["run", "ns3"], "report.json, line 2: a report of rocesim was expected");
 }
