@@ -2,9 +2,9 @@
 
 mod common;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use common::{json_report, rocesim, say, text};
+use common::{import_ns3, json_report, reference, rocesim, text};
 use serde_json::Value;
 
 /// Two senders, with samples.
@@ -152,25 +152,15 @@ fn broken_input_is_one_message() {
     }
     write(work.path(), "ns3/queue.csv", "\u{1f}");
     std::fs::write(work.path().join("ns3/queue.csv"), [0x1f, 0x8b, 8, 0]).unwrap();
-    refused(["run", "ns3"], "queue.csv is no whole gzip file");
+    refused(["run", "ns3"], "queue.csv: no whole gzip file");
     std::fs::write(work.path().join("run/report.json"), "{\n\"flows\": 3\n}").unwrap();
     refused(["run", "ns3"], "report.json, line 2: a report of rocesim was expected");
-}
-
-/// The folder of an ns-3 run; says so loudly if there is no reference data.
-fn ns3_run(name: &str) -> Option<PathBuf> {
-    let Some(root) = std::env::var_os("ROCESIM_REFERENCE") else {
-        say(&format!("*** ROCESIM_REFERENCE IS NOT SET: {name} WAS NOT COMPARED WITH ns-3."));
-        return None;
-    };
-    Some(Path::new(&root).join("ns3").join(name))
 }
 
 /// Imports, runs with samples as often as ns-3's, and compares.
 fn compared(folder: &Path, interval: &str) -> Value {
     let work = tempfile::tempdir().unwrap();
-    let import = rocesim(&["import", "ns3", folder.to_str().unwrap()], work.path());
-    assert_eq!(import.status.code(), Some(0), "{}", text(&import.stderr));
+    import_ns3(folder, work.path());
     let interval = format!("sample.interval={interval}");
     rocesim(&["run", "scenario.toml", "--out", "run", "--quiet", "--set", &interval], work.path());
     let output = rocesim(&["compare", "run", folder.to_str().unwrap(), "--json"], work.path());
@@ -187,20 +177,20 @@ fn marks_pauses_and_series_are_those_of_ns3() {
     };
     let error = |found: &Value, what: &str| found[what]["mean_abs_error"].as_f64().unwrap();
 
-    let Some(folder) = ns3_run("b_step_incast_8") else { return };
+    let Some(folder) = reference("ns3/b_step_incast_8") else { return };
     let found = compared(&folder, "5us");
     assert_eq!(total(&found, "CE marks"), (3424.0, 3424.0));
     assert_eq!(total(&found, "packet-hops"), (32000.0, 32000.0));
     assert!(error(&found, "queues") < 1e-3 && error(&found, "rates") < 1e-3, "{found}");
 
-    let Some(folder) = ns3_run("c_pfc_incast_8") else { return };
+    let Some(folder) = reference("ns3/c_pfc_incast_8") else { return };
     let found = compared(&folder, "5us");
     assert_eq!(total(&found, "PFC frames sent"), (384.0, 384.0));
     assert_eq!(found["pauses"]["items"].as_array().unwrap().len(), 8);
     assert!(error(&found, "paused_s") < 0.02, "{found}");
     assert!(error(&found, "queues") < 0.01, "{found}");
 
-    let Some(folder) = ns3_run("f_step_conv_2to1") else { return };
+    let Some(folder) = reference("ns3/f_step_conv_2to1") else { return };
     let found = compared(&folder, "20us");
     assert_eq!((&found["flows"]["matched"], &found["flows"]["summary"]), (&0.into(), &Value::Null));
     assert_eq!(total(&found, "CE marks"), (6677.0, 6677.0));

@@ -91,3 +91,21 @@ fn no_qp_sleeps_through_a_stale_gap() {
         assert!(last < 3.0 * ideal, "{last} s, ideal {ideal} s");
     }
 }
+
+/// DCQCN cuts the windows while packets are under way that were not the last ones let out.
+#[test]
+fn no_qp_waits_for_its_timer_behind_a_window_that_has_shrunk() {
+    let keys = [
+        "stop={}",
+        "measure={}",
+        "switch.buffer.size=\"32MiB\"",
+        "switch.ecn.3={ kmin = \"100KB\", kmax = \"400KB\", pmax = 0.2 }",
+        "nic.congestion={ algorithm = \"dcqcn\" }",
+        "nic.transport={ window = \"128KB\", window_follows_rate = true }",
+        "traffic.all.bytes=1MB",
+    ];
+    let set: Vec<&str> = keys.iter().flat_map(|key| ["--set", key]).collect();
+    let report = run(PFC_ONLY, &set);
+    assert_eq!(report["outcome"], "completed");
+    assert_eq!(report["totals"]["timeouts"], 0);
+}

@@ -13,7 +13,7 @@
 //! - [`text`], [`output`]: what a person reads; the run directory
 //! - [`seeds`]: the same scenario over several seeds
 //! - [`sweep`], [`collectives`], [`nccl_tests`]: sizes of a collective, and the table of nccl-tests
-//! - [`import`]: other tools' files
+//! - [`import`]: other tools' files; [`packed`]: unpacks them
 
 pub mod check;
 pub mod collectives;
@@ -25,6 +25,7 @@ pub mod library;
 pub mod load;
 pub mod nccl_tests;
 pub mod output;
+pub mod packed;
 pub mod provenance;
 pub mod resolve;
 pub mod schema;

@@ -3,7 +3,7 @@
 #![allow(dead_code)]
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
@@ -29,4 +29,22 @@ pub(crate) fn json_report(arguments: &[&str], folder: &Path) -> Value {
 /// Prints past the test harness, which shows the output of failed tests only.
 pub(crate) fn say(text: &str) {
     let _ = std::io::stderr().lock().write_all(format!("\n{text}\n").as_bytes());
+}
+
+/// A file or folder of the reference data; says loudly what is skipped if there is none.
+pub(crate) fn reference(path: &str) -> Option<PathBuf> {
+    let Some(root) = std::env::var_os("ROCESIM_REFERENCE") else {
+        say(&format!(
+            "*** ROCESIM_REFERENCE IS NOT SET: NOTHING WAS COMPARED WITH {path}. Set it to the \
+             folder that holds it."
+        ));
+        return None;
+    };
+    Some(Path::new(&root).join(path))
+}
+
+/// Makes a scenario of the folder of an ns-3 run.
+pub(crate) fn import_ns3(run: &Path, folder: &Path) {
+    let import = rocesim(&["import", "ns3", run.to_str().unwrap()], folder);
+    assert_eq!(import.status.code(), Some(0), "{}", text(&import.stderr));
 }

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 /// Why a file of results cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The system does not give the file.
+    /// The system does not give the file, or it does not unpack.
     #[error("cannot read {}: {source}", path.display())]
     Open {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// Why.
         source: std::io::Error,
     },
     /// A folder without the expected file.
@@ -20,14 +20,6 @@ pub enum ReadError {
         folder: PathBuf,
         /// Names of the files that would do.
         expected: &'static str,
-    },
-    /// A gzip file that does not unpack.
-    #[error("{} is no whole gzip file: {source}", path.display())]
-    Compressed {
-        /// The compressed file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: std::io::Error,
     },
     /// A line is not as expected.
     #[error("{}, line {line}: {message}", path.display())]

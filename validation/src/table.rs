@@ -212,6 +212,7 @@ fn time(greatest: Pair) -> impl Fn(f64) -> String {
 
 /// Digits in groups of three; a decimal only where there is one, as in means over seeds.
 fn count(value: f64) -> String {
+    let value = (value * 10.0).round() / 10.0;
     let whole = format!("{:.0}", value.trunc());
     let mut text = String::new();
     for (index, digit) in whole.chars().enumerate() {
@@ -284,6 +285,7 @@ slowdown by size                   rocesim            ns-3        error
         assert_eq!(count(32384.0), "32 384");
         assert_eq!(count(879_056.5), "879 056.5");
         assert_eq!(count(100.0), "100");
+        assert_eq!(count(999.96), "1 000");
     }
 
     #[test]

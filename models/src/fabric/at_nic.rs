@@ -97,28 +97,7 @@ impl<P: Probe> Fabric<P> {
             let sender = &mut self.senders[arbiter.qp(slot) as usize];
             activate(sender, arbiter, now, params);
         }
-        let senders = &mut self.senders;
-        let slot = loop {
-            let slot = if paused == 0 {
-                arbiter.next(|_| true)
-            } else {
-                let qps = arbiter.qps();
-                let open =
-                    |slot: u32| paused & (1 << senders[qps[slot as usize] as usize].priority);
-                arbiter.next(|slot| open(slot) == 0)
-            }?;
-            let sender = &mut senders[arbiter.qp(slot) as usize];
-            let closed =
-                params.config.transport.window_follows_rate && window_full(sender, params, now);
-            if sender.requester.has_work() && !closed {
-                break slot;
-            }
-            // an ACK that came after its time-out has left nothing to send again, or the window
-            // has shrunk with the rate
-            arbiter.clear_ready(slot);
-            sender.state = SenderState::Idle;
-            activate(sender, arbiter, now, params);
-        };
+        let slot = next_slot(&mut self.senders, arbiter, paused, now, params)?;
         let reads = match *dma {
             Some(dma) => self.dmas[dma as usize].ask(now, port, params.requester.mtu),
             None => Read::Turn,
@@ -128,7 +107,7 @@ impl<P: Probe> Fabric<P> {
         }
         arbiter.served(slot);
         let qp = arbiter.qp(slot);
-        let sender = &mut senders[qp as usize];
+        let sender = &mut self.senders[qp as usize];
         let segment = sender.requester.take(now, &sender.transport)?;
         let frames = &self.wiring.frames;
         let len = frames.data(segment.payload, segment.first);
@@ -236,11 +215,11 @@ impl<P: Probe> Fabric<P> {
     /// The flows of a NIC that start now.
     pub(super) fn flow_start(&mut self, port: u32, agenda: &mut Queue) {
         let now = agenda.now();
-        self.tally.last_activity = now;
         let index = self.nic_of(port);
         if self.nics[index].start_at != now {
             return;
         }
+        self.tally.last_activity = now;
         let Nic { params, arbiter, starts, start_at, .. } = &mut self.nics[index];
         *start_at = Time::MAX;
         while let Some(&(start, qp)) = starts.front()
@@ -470,6 +449,37 @@ impl<P: Probe> Fabric<P> {
             self.messages_acknowledged(packet.qp, completed, agenda);
         }
         self.kick(port, agenda);
+    }
+}
+
+/// The QP whose turn it is, if one may send: its slot.
+#[inline]
+fn next_slot(
+    senders: &mut [Sender],
+    arbiter: &mut Arbiter,
+    paused: u8,
+    now: Time,
+    params: &NicParams,
+) -> Option<u32> {
+    loop {
+        let slot = if paused == 0 {
+            arbiter.next(|_| true)
+        } else {
+            let qps = arbiter.qps();
+            let open = |slot: u32| paused & (1 << senders[qps[slot as usize] as usize].priority);
+            arbiter.next(|slot| open(slot) == 0)
+        }?;
+        let sender = &mut senders[arbiter.qp(slot) as usize];
+        let closed =
+            params.config.transport.window_follows_rate && window_full(sender, params, now);
+        if sender.requester.has_work() && !closed {
+            return Some(slot);
+        }
+        // an ACK that came after its time-out has left nothing to send again, or the window has
+        // shrunk with the rate
+        arbiter.clear_ready(slot);
+        sender.state = SenderState::Idle;
+        activate(sender, arbiter, now, params);
     }
 }
 

@@ -470,6 +470,10 @@ impl<P: Probe> Fabric<P> {
             let mut sender = Sender::new(&nic.params, wire.clock.rate(), slot, priority);
             let of_flow = matches!(qp.role, Role::Flow { .. });
             sender.window = qp.window.or(sender.window);
+            if sender.window.is_some() && nic.params.config.transport.window_follows_rate {
+                // any packet may turn out to be the last one that the window lets out
+                sender.transport.ack_every = 1;
+            }
             if !of_flow {
                 sender.transport.ack_timeout = nccl.ack_timeout();
                 sender.transport.retry_cnt = nccl.ib_retry_cnt as u8;

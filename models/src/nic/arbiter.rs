@@ -18,8 +18,9 @@ pub struct Arbiter {
     from: u32,
     /// Wake-up times; an entry may be earlier than the QP's own time, never later.
     waiting: BinaryHeap<Reverse<(Time, u32)>>,
-    /// Slots whose window may open without an ACK.
+    /// Slots whose window may open without an ACK, and by slot whether it is one of them.
     blocked: VecDeque<u32>,
+    is_blocked: Vec<bool>,
 }
 
 impl Arbiter {
@@ -28,6 +29,7 @@ impl Arbiter {
         let slot = self.qps.len() as u32;
         self.qps.push(qp);
         self.ready.resize(self.qps.len().div_ceil(64), 0);
+        self.is_blocked.push(false);
         slot
     }
 
@@ -77,7 +79,7 @@ impl Arbiter {
 
     /// The QP in this slot waits for its window, which may open without an ACK.
     pub fn block(&mut self, slot: u32) {
-        if !self.blocked.contains(&slot) {
+        if !std::mem::replace(&mut self.is_blocked[slot as usize], true) {
             self.blocked.push_back(slot);
         }
     }
@@ -91,7 +93,9 @@ impl Arbiter {
     /// Takes a slot that waits for such a window.
     #[inline]
     pub fn unblock(&mut self) -> Option<u32> {
-        self.blocked.pop_front()
+        let slot = self.blocked.pop_front()?;
+        self.is_blocked[slot as usize] = false;
+        Some(slot)
     }
 
     /// Takes a slot whose time has come.

@@ -144,7 +144,7 @@ pub struct TransportConfig {
     pub ack_ect: bool,
     /// Payload that may be in flight; unlimited if absent.
     pub window: Option<Bytes>,
-    /// The window shrinks with the rate.
+    /// The window shrinks with the rate; every packet then asks for an ACK.
     pub window_follows_rate: bool,
 }
 

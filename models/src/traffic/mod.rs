@@ -279,7 +279,8 @@ fn after<'a>(
         let Some(config) = flows[..number].get(*flow as usize) else {
             let allowed = match number {
                 0 => "the first flow of a list waits for none".to_owned(),
-                _ => format!("flow {number} can wait for 0 to {}, counted from 0", number - 1),
+                1 => "this one can wait for flow 0".to_owned(),
+                _ => format!("this one can wait for flows 0 to {}", number - 1),
             };
             return Err(format!("{flow} is no earlier flow of this list: {allowed}"));
         };

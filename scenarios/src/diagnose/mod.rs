@@ -190,9 +190,15 @@ fn failed_flows(report: &Report) -> Option<Finding> {
     // also those that carry CTS messages, which are no flows
     let exceeded = |nic: &NicReport| nic.counters.get("req_transport_retries_exceeded").copied();
     let failed = report.nics.iter().filter_map(exceeded).sum::<u64>();
+    // a flow that has no start waits for one that did not finish
+    let waiting = report.flows.iter().filter(|flow| flow.start_s.is_none()).count();
+    let never = match waiting {
+        0 => String::new(),
+        waiting => format!("; {waiting} that wait for others never start"),
+    };
     let evidence = [("qp_error", json!(failed)), ("unfinished", json!(unfinished))];
     if failed > 0 {
-        let text = format!("{failed} QPs are in error: transport retry counter exceeded");
+        let text = format!("{failed} QPs are in error: transport retry counter exceeded{never}");
         let remedy = "find out why packets are lost (see drops), then raise nic.transport.timeout \
                       (nccl.IB_TIMEOUT of collectives)";
         let remedy = Some(remedy.to_owned());

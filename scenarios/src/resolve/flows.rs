@@ -36,8 +36,9 @@ pub(super) fn inline_flows(
     Ok(files)
 }
 
-/// Names the file and the flow where the model found an error in a flow of a CSV file.
-pub(super) fn in_file(error: BuildError, sections: &[TrafficConfig]) -> BuildError {
+/// Names the file and the flow where the model found an error in a flow of a CSV file; `place` has
+/// the scenario as it is written, with none of these flows.
+pub(super) fn in_file(error: BuildError, sections: &[TrafficConfig], place: &Place) -> BuildError {
     let parts = error.key.strip_prefix("traffic[").and_then(|rest| {
         let (section, rest) = rest.split_once("].flows[")?;
         let (number, field) = rest.split_once("].")?;
@@ -49,7 +50,11 @@ pub(super) fn in_file(error: BuildError, sections: &[TrafficConfig]) -> BuildErr
         _ => None,
     };
     let Some(file) = file else { return error };
-    let message = format!("{file}: flow {} of the file: {field}: {}", number + 1, error.message);
+    let written = Path::parse(&format!("traffic[{section}].flows"));
+    let written = written.ok().and_then(|path| place.tree.at(&path));
+    let before = written.and_then(Node::as_array).map_or(0, |flows| flows.len());
+    let Some(row) = number.checked_sub(before) else { return error };
+    let message = format!("{file}: flow {} of the file: {field}: {}", row + 1, error.message);
     BuildError::new(format!("traffic[{section}].file"), message)
 }
 

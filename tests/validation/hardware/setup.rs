@@ -1,10 +1,9 @@
 //! What was measured on which switch: the tables in `validation/data/`, and SONiC's own.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use super::bench::Profile;
-use crate::common::say;
+use crate::common;
 
 const PROFILES: &str = include_str!("../../../validation/data/switch_profiles.csv");
 const THRESHOLDS: &str = include_str!("../../../validation/data/switch_thresholds.csv");
@@ -123,14 +122,7 @@ pub(super) fn setups() -> Vec<Setup> {
 
 /// A file of the reference folder; says so loudly if there is none.
 pub(super) fn reference(file: &str) -> Option<String> {
-    let Some(root) = std::env::var_os("ROCESIM_REFERENCE") else {
-        say(&format!(
-            "*** ROCESIM_REFERENCE IS NOT SET: {file} WAS NOT READ; only the numbers in \
-             validation/data/ were compared."
-        ));
-        return None;
-    };
-    let path = PathBuf::from(root).join(file);
+    let path = common::reference(file)?;
     Some(std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path:?}: {error}")))
 }
 

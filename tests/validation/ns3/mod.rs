@@ -10,25 +10,17 @@ use std::path::{Path, PathBuf};
 use models::report::Report;
 use serde_json::Value;
 
-use crate::common::{rocesim, say, text};
+use crate::common::{import_ns3, reference, rocesim, text};
 
-/// The folder of ns-3's runs; says so loudly if there is none.
+/// The folder of ns-3's runs.
 fn runs() -> Option<PathBuf> {
-    let Some(root) = std::env::var_os("ROCESIM_REFERENCE") else {
-        say(
-            "*** ROCESIM_REFERENCE IS NOT SET: NOTHING WAS COMPARED WITH ns-3. Set it to the folder \
-             that holds ns3/.",
-        );
-        return None;
-    };
-    Some(Path::new(&root).join("ns3"))
+    reference("ns3")
 }
 
 /// Imports a folder, and runs it without samples, with one seed or more.
 fn reports(folder: &Path, arguments: &[&str]) -> Vec<Report> {
     let work = tempfile::tempdir().unwrap();
-    let import = rocesim(&["import", "ns3", folder.to_str().unwrap()], work.path());
-    assert_eq!(import.status.code(), Some(0), "{}", text(&import.stderr));
+    import_ns3(folder, work.path());
     let fixed = ["run", "scenario.toml", "--json", "--no-out", "--quiet", "--set", "sample={}"];
     let output = rocesim(&[&fixed, arguments].concat(), work.path());
     assert_eq!(output.status.code(), Some(0), "{}: {}", folder.display(), text(&output.stderr));

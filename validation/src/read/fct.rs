@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use scenarios::packed;
 use serde::{Deserialize, Serialize};
 
-use super::text::{Layout, Row, find, line_error, or_compressed, read_text, rows};
+use super::text::{Layout, Row, find, line_error, read_text, rows};
 use crate::error::ReadError;
 
 /// A flow that finished in ns-3.
@@ -48,7 +49,7 @@ pub fn read_fct(path: &Path) -> Result<Vec<Ns3Flow>, ReadError> {
             folder: path.to_owned(),
             expected: "fct.csv or fct.txt",
         })?,
-        false => or_compressed(path),
+        false => packed::find(path),
     };
     parse(&file, &read_text(&file)?)
 }

@@ -13,6 +13,8 @@ use std::path::Path;
 pub use fct::{Ns3Flow, read_fct};
 pub use report::read_report;
 
+use scenarios::packed;
+
 use crate::error::ReadError;
 use crate::run::Run;
 
@@ -26,7 +28,7 @@ pub fn read_run(path: &Path) -> Result<Run, ReadError> {
             None => ns3::read_folder(path),
         };
     }
-    let file = text::or_compressed(path);
+    let file = packed::find(path);
     let content = text::read_text(&file)?;
     match content.trim_start().starts_with('{') {
         true => report::parse(&file, &content),

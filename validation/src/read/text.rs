@@ -1,24 +1,16 @@
 //! Files as text, compressed or not, and their rows of numbers.
 
-use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+
+use scenarios::packed;
 
 use crate::error::ReadError;
 
 /// The content of `path`, which must be text; a gzip file is unpacked, whatever its name.
 pub(crate) fn read_text(path: &Path) -> Result<String, ReadError> {
     let failed = |source| ReadError::Open { path: path.to_owned(), source };
-    let mut bytes = fs::read(path).map_err(failed)?;
-    // the first bytes of every gzip file
-    if bytes.starts_with(&[0x1f, 0x8b]) {
-        let mut plain = Vec::new();
-        flate2::read::MultiGzDecoder::new(bytes.as_slice())
-            .read_to_end(&mut plain)
-            .map_err(|source| ReadError::Compressed { path: path.to_owned(), source })?;
-        bytes = plain;
-    }
+    let bytes = packed::read(path).map_err(failed)?;
     String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count() as u64;
@@ -28,17 +20,7 @@ pub(crate) fn read_text(path: &Path) -> Result<String, ReadError> {
 
 /// The first of these files that is in the folder, itself or as `.gz`.
 pub(crate) fn find(folder: &Path, names: &[&str]) -> Option<PathBuf> {
-    let either = |name: &&str| [folder.join(name), folder.join(format!("{name}.gz"))];
-    names.iter().flat_map(either).find(|file| file.is_file())
-}
-
-/// `path`, or `path.gz` where only that is there.
-pub(crate) fn or_compressed(path: &Path) -> PathBuf {
-    let compressed = PathBuf::from(format!("{}.gz", path.display()));
-    match !path.exists() && compressed.exists() {
-        true => compressed,
-        false => path.to_owned(),
-    }
+    names.iter().map(|name| packed::find(&folder.join(name))).find(|file| file.is_file())
 }
 
 pub(crate) fn line_error(path: &Path, line: u64, message: String) -> ReadError {
@@ -176,6 +158,7 @@ fn check_width(path: &Path, line: u64, fields: &[&str], names: &[&str]) -> Resul
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::fs;
     use std::io::Write;
 
     use super::*;
@@ -193,11 +176,11 @@ pub(crate) mod tests {
         let path = folder.path().join("f.gz");
         fs::write(&path, gzip("a b\n")).unwrap();
         assert_eq!(read_text(&path).unwrap(), "a b\n");
-        assert_eq!(or_compressed(&folder.path().join("f")), path);
+        assert_eq!(packed::find(&folder.path().join("f")), path);
         assert_eq!(find(folder.path(), &["e", "f"]), Some(path.clone()));
         fs::write(&path, &gzip("a b\n")[..12]).unwrap();
         let text = read_text(&path).unwrap_err().to_string();
-        assert!(text.contains("f.gz is no whole gzip file"), "{text}");
+        assert!(text.contains("f.gz: no whole gzip file"), "{text}");
         fs::write(&path, b"a\nb\xff\n").unwrap();
         let text = read_text(&path).unwrap_err().to_string();
         assert!(text.ends_with("line 2: text was expected"), "{text}");

@@ -22,10 +22,11 @@ use sim_core::Delta;
 
 use self::config::{Config, Settings, Window};
 use self::flows::Flows;
-use self::text::{TextFile, counted, packed};
+use self::text::{TextFile, counted};
 use self::topology::Topology;
 use self::write::{Parts, exact, to_toml};
 use super::{ImportError, Imported};
+use crate::packed;
 
 /// The name of the file of flows.
 const FLOWS: &str = "flows.csv";
@@ -104,7 +105,7 @@ pub fn ns3(path: &Path) -> Result<Imported, ImportError> {
 
 /// A file, or the same compressed.
 fn is_there(path: &Path) -> bool {
-    path.is_file() || packed(path).is_file()
+    packed::find(path).is_file()
 }
 
 /// The name of the folder.

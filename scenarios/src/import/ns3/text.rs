@@ -1,14 +1,13 @@
 //! Lines, words and numbers, with errors that name file and line.
 
-use std::fs;
-use std::io::{ErrorKind, Read};
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::Path;
 use std::str::FromStr;
 
-use flate2::read::MultiGzDecoder;
 use sim_core::{Delta, Rate};
 
 use crate::import::ImportError;
+use crate::packed;
 
 /// A text file, read whole.
 pub(super) struct TextFile {
@@ -28,12 +27,9 @@ pub(super) struct Line<'t> {
 impl TextFile {
     /// Reads a file, or the same compressed by gzip if only that is there.
     pub(super) fn read(path: &Path) -> Result<Self, ImportError> {
-        let packed = packed(path);
-        let is_packed = !path.is_file() && packed.is_file();
-        let path = if is_packed { &*packed } else { path };
+        let path = packed::find(path);
         let mut file = TextFile { name: path.display().to_string(), text: String::new() };
-        let bytes = if is_packed { unpack(path) } else { fs::read(path) };
-        let bytes = bytes.map_err(|error| match error.kind() {
+        let bytes = packed::read(&path).map_err(|error| match error.kind() {
             ErrorKind::NotFound => file.error(
                 "there is no such file; topology.txt, flow.txt and config.txt of an ns-3 run \
                  are expected in one folder",
@@ -147,26 +143,6 @@ impl<'t> Line<'t> {
                 quoted(word)
             ))
         })
-    }
-}
-
-/// The name of a file that gzip has compressed.
-pub(super) fn packed(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".gz");
-    name.into()
-}
-
-/// More than this is not unpacked.
-const UNPACKED_MAX: u64 = 2 << 30;
-
-fn unpack(path: &Path) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let unpacked = MultiGzDecoder::new(fs::File::open(path)?);
-    unpacked.take(UNPACKED_MAX + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > UNPACKED_MAX {
-        true => Err(std::io::Error::other("more than 2 GiB when unpacked")),
-        false => Ok(bytes),
     }
 }
 
