@@ -252,8 +252,8 @@ impl<'t> Config<'t> {
         let frames = interval.div_ceil(mtu).max(1);
         if frames > 1 {
             warnings.push(format!(
-                "config.txt: L2_ACK_INTERVAL {interval}: every {frames} packets ask for an ACK; \
-                 forks of ns-3 differ in what they do after the first"
+                "config.txt: L2_ACK_INTERVAL {interval}: every {frames} packets ask for an ACK (all \
+                 where VAR_WIN is 1); forks of ns-3 differ in what they do after the first"
             ));
         }
         Ok(frames)
