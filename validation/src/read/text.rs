@@ -19,6 +19,9 @@ pub(crate) fn read_text(path: &Path) -> Result<String, ReadError> {
             .map_err(|source| ReadError::Compressed { path: path.to_owned(), source })?;
         bytes = plain;
     }
+    if bytes.starts_with(b"\xef\xbb\xbf") {
+        bytes.drain(..3);
+    }
     String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count() as u64;
