@@ -37,6 +37,34 @@ fn each_broken_scenario_gets_one_message_and_writes_nothing() {
 }
 
 #[test]
+fn imports_do_not_overwrite_each_other_or_what_they_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("config.txt", "ENABLE_QCN 0\n");
+    write("topology.txt", "3 1 2\n2\n0 2 100Gbps 1us 0\n1 2 100Gbps 1us 0\n");
+    write("flow.txt", "1\n0 1 3 100 1000 2.0\n");
+    std::fs::create_dir(folder.path().join("d.toml")).unwrap();
+    let import = |out: &str| rocesim(&["import", "ns3", ".", "-o", out], folder.path());
+    let mut messages = String::new();
+    for out in ["flow.txt", "none/a.toml", "d.toml", "flows.csv"] {
+        let output = import(out);
+        assert_eq!(output.status.code(), Some(2), "{out}");
+        let stderr = text(&output.stderr);
+        messages += stderr.lines().rfind(|line| line.starts_with("error")).unwrap();
+        messages.push('\n');
+    }
+    insta::assert_snapshot!("import_targets", messages);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 4, "nothing is written");
+    assert_eq!(import("a.toml").status.code(), Some(0));
+    write("flow.txt", "2\n0 1 3 100 1000 2.0\n1 0 3 100 1000 2.0\n");
+    assert_eq!(import("b.toml").status.code(), Some(0));
+    for (name, flows) in [("a.toml", 1), ("b.toml", 2)] {
+        let report = json_report(&[name], folder.path());
+        assert_eq!(report["flows"].as_array().map(Vec::len), Some(flows));
+    }
+}
+
+#[test]
 fn bad_arguments_say_what_was_expected() {
     let folder = tempfile::tempdir().unwrap();
     let cases: [&[&str]; 6] = [

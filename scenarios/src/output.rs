@@ -79,6 +79,9 @@ pub fn write_file(target: &Path, text: &str) -> Result<(), Complaint> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
+    if !parent.is_dir() {
+        return Err(Complaint(format!("error: {}: there is no such folder", parent.display())));
+    }
     let mut file = tempfile::NamedTempFile::new_in(parent).map_err(fail)?;
     file.write_all(text.as_bytes()).map_err(fail)?;
     file.persist(target).map_err(|error| fail(error.error))?;

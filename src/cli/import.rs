@@ -22,7 +22,7 @@ enum Kind {
     Ns3 {
         /// The folder
         dir: PathBuf,
-        /// The scenario file to write; files that it names go beside it
+        /// The scenario file to write, a .toml; its flows go beside it, as a .csv of that name
         #[arg(short, long, value_name = "FILE", default_value = "scenario.toml")]
         out: PathBuf,
     },
@@ -31,7 +31,16 @@ enum Kind {
 impl ImportArgs {
     pub(super) fn run(&self) -> CommandResult {
         let Kind::Ns3 { dir, out } = &self.kind;
-        let imported = import::ns3(dir).map_err(|error| Complaint(format!("error: {error}")))?;
+        let fail = |why: &str| Complaint(format!("error: {}: {why}", out.display()));
+        if out.extension() != Some("toml".as_ref()) {
+            return Err(fail("this is no name of a scenario; one that ends in .toml is expected"));
+        }
+        if out.is_dir() {
+            return Err(fail("this is a folder; the name of a file is expected"));
+        }
+        let name = out.file_stem().unwrap_or_default().to_string_lossy();
+        let imported = import::ns3(dir, &format!("{name}.csv"))
+            .map_err(|error| Complaint(format!("error: {error}")))?;
         for warning in &imported.warnings {
             eprintln!("warning: {warning}");
         }

@@ -179,8 +179,11 @@ fn write_series(
     series: &SeriesComparison,
 ) -> fmt::Result {
     let SeriesComparison { instants, interval_s, means, maxima, mean_abs_error, worst } = series;
-    let places = counted(means.items.len(), place);
     let every = time(Pair { here: *interval_s, there: 0.0 })(*interval_s);
+    if means.items.is_empty() {
+        return writeln!(f, "\n{name} over time: 0 in both, {instants} samples {every} apart");
+    }
+    let places = counted(means.items.len(), place);
     writeln!(f, "\n{name} over time: average of {places}, {instants} samples {every} apart")?;
     let of_places = |measure: &Measure| {
         let count = measure.items.len().max(1) as f64;

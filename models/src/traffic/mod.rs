@@ -253,6 +253,10 @@ impl Plan<'_> {
             if config.window == Some(Bytes::ZERO) {
                 return Err(BuildError::new(key("window"), "0 lets nothing through"));
             }
+            if let Some(dscp) = config.dscp.filter(|dscp| *dscp > 63) {
+                let message = format!("{dscp} is out of range: 0 to 63 is expected");
+                return Err(BuildError::new(key("dscp"), message));
+            }
             let after = after(&config.after.0, number, &list.flows)
                 .map_err(|message| BuildError::new(key("after"), message))?;
             let dscp = config.dscp.or(list.dscp);

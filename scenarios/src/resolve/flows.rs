@@ -36,26 +36,40 @@ pub(super) fn inline_flows(
     Ok(files)
 }
 
-/// Names the file and the flow where the model found an error in a flow of a CSV file; `place` has
-/// the scenario as it is written, with none of these flows.
-pub(super) fn in_file(error: BuildError, sections: &[TrafficConfig], place: &Place) -> BuildError {
+/// Names file and line where the model found an error in a flow of a CSV file; `files` as
+/// `inline_flows` returns them.
+pub(super) fn in_file(
+    error: BuildError,
+    sections: &[TrafficConfig],
+    files: &[(String, String)],
+) -> BuildError {
     let parts = error.key.strip_prefix("traffic[").and_then(|rest| {
         let (section, rest) = rest.split_once("].flows[")?;
         let (number, field) = rest.split_once("].")?;
         Some((section.parse::<usize>().ok()?, number.parse::<usize>().ok()?, field))
     });
     let Some((section, number, field)) = parts else { return error };
-    let file = match sections.get(section) {
-        Some(TrafficConfig::Flows(list)) => list.file.as_deref(),
-        _ => None,
-    };
-    let Some(file) = file else { return error };
-    let written = Path::parse(&format!("traffic[{section}].flows"));
-    let written = written.ok().and_then(|path| place.tree.at(&path));
-    let before = written.and_then(Node::as_array).map_or(0, |flows| flows.len());
-    let Some(row) = number.checked_sub(before) else { return error };
-    let message = format!("{file}: flow {} of the file: {field}: {}", row + 1, error.message);
+    let Some(TrafficConfig::Flows(list)) = sections.get(section) else { return error };
+    let prefix = format!("inputs/{section}-");
+    let text = files.iter().find(|(name, _)| name.starts_with(&prefix));
+    let (Some(file), Some((_, text))) = (&list.file, text) else { return error };
+    // flows of the scenario itself stand before those of its file
+    let lines = row_lines(text);
+    let row = (number + lines.len()).checked_sub(list.flows.len());
+    let Some(line) = row.and_then(|row| lines.get(row)) else { return error };
+    let message = format!("{file}:{line}: {field}: {}", error.message);
     BuildError::new(format!("traffic[{section}].file"), message)
+}
+
+fn reader(text: &str) -> csv::Reader<&[u8]> {
+    let mut reader = csv::ReaderBuilder::new();
+    reader.trim(csv::Trim::All).comment(Some(b'#')).from_reader(text.as_bytes())
+}
+
+/// The line of each flow.
+fn row_lines(text: &str) -> Vec<u64> {
+    let records = reader(text).into_records().map_while(Result::ok);
+    records.map(|record| record.position().map_or(0, csv::Position::line)).collect()
 }
 
 const FLOW_COLUMNS: [&str; 9] = [
@@ -72,13 +86,13 @@ const FLOW_COLUMNS: [&str; 9] = [
 
 /// One flow a row; each cell is read as the key of its column.
 fn flow_rows(text: &str, name: &str, root: Origin) -> Result<Vec<FlowConfig>, LoadError> {
-    let mut reader = csv::ReaderBuilder::new()
-        .trim(csv::Trim::All)
-        .comment(Some(b'#'))
-        .from_reader(text.as_bytes());
+    let mut reader = reader(text);
     let fail = |line: u64, why: String| LoadError::new(format!("{name}:{line}: {why}"));
     let header = reader.headers().map_err(|error| fail(1, error.to_string()))?.clone();
-    for column in &header {
+    for (index, column) in header.iter().enumerate() {
+        if header.iter().take(index).any(|before| before == column) {
+            return Err(fail(1, format!("the column `{column}` is there twice")));
+        }
         if !FLOW_COLUMNS.contains(&column) {
             let hint = crate::load::suggestion(column, &FLOW_COLUMNS);
             return Err(fail(1, format!("unknown column `{column}`{hint}")));

@@ -163,7 +163,7 @@ fn load_text(
     lay_out_nics(&mut topology, &devices.hosts).map_err(locate)?;
     let presets = library.preset_sources();
     let flows = traffic::flows(&scenario.traffic, &topology, scenario.seed);
-    let flows = flows.map_err(|error| locate(in_file(error, &scenario.traffic, &place)))?;
+    let flows = flows.map_err(|error| locate(in_file(error, &scenario.traffic, &files)))?;
     let sweep = Sweep::new(&scenario.traffic).map_err(locate)?;
     let unlimited = flows.iter().find(|flow| flow.bytes.is_none());
     let ends_with_others = scenario.stop.after_last_flow.is_some()

@@ -115,13 +115,17 @@ fn flow(row: &Row<'_>, [source, target]: [u32; 2]) -> Result<Ns3Flow, ReadError>
 fn node(row: &Row<'_>, index: usize) -> Result<u32, ReadError> {
     number_of(row.text(index)).ok_or_else(|| {
         let expected = "the address of a node in 8 hexadecimal digits (0b000001 for node 0, \
-                        0b000101 for node 1, 0b010001 for node 256)";
+                        0b000101 for node 1, 0b010001 for node 256), or the number of a node,";
         row.error(index, expected)
     })
 }
 
-/// The number of the node with this address, written as 8 hexadecimal digits.
+/// The number of the node with this address, written as 8 hexadecimal digits. ConWeave writes the
+/// number itself, which has fewer.
 fn number_of(text: &str) -> Option<u32> {
+    if text.len() < 8 && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return text.parse().ok();
+    }
     let digits = text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let address = u32::from_str_radix(text, 16).ok().filter(|_| digits)?;
     let offset = address.checked_sub(FIRST_ADDRESS)?;
@@ -197,7 +201,7 @@ mod tests {
     fn addresses() {
         // offset = (i / 256) * 0x10000 + (i % 256) * 0x100 = i * 0x100
         for (text, number) in
-            [("0b000001", 0), ("0b00ff01", 255), ("0b010001", 256), ("0B013F01", 319)]
+            [("0b000001", 0), ("0b00ff01", 255), ("0b010001", 256), ("0B013F01", 319), ("319", 319)]
         {
             assert_eq!(number_of(text), Some(number));
         }

@@ -92,11 +92,23 @@ pub(crate) fn flows(finished: &[Ns3Flow]) -> Vec<Flow> {
     finished.iter().map(flow).collect()
 }
 
-/// When the first flow of `flow.txt` starts: the last column, in seconds.
+/// Lines with something on them, their number and words; a word with `#` begins a comment.
+fn words(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
+    let lines = text.lines().enumerate();
+    let words = lines.map(|(index, line)| {
+        let words = line.split_whitespace();
+        (index, words.take_while(|word| !word.starts_with('#')).collect::<Vec<_>>())
+    });
+    words.filter(|(_, words)| !words.is_empty())
+}
+
+/// When the first flow of `flow.txt` starts: the last column, in seconds. The first line says how
+/// many flows there are, what follows these is not read.
 fn first_start(path: &Path, text: &str) -> Result<Option<f64>, ReadError> {
     let mut first: Option<f64> = None;
-    for (index, line) in text.lines().enumerate().skip(1) {
-        let fields: Vec<&str> = line.split_whitespace().collect();
+    let mut lines = words(text);
+    let announced = lines.next().and_then(|(_, fields)| fields.first()?.parse().ok());
+    for (index, fields) in lines.take(announced.unwrap_or(usize::MAX)) {
         let Some(last) = fields.last() else { continue };
         let start = last.parse().ok().filter(|start: &f64| start.is_finite());
         let start = start.ok_or_else(|| {
@@ -162,6 +174,8 @@ mod tests {
         let text = "2\n0 8 3 100 1000 2.5\n1 8 3 100 1000 2.25\n";
         assert_eq!(first_start(Path::new("f"), text).unwrap(), Some(2.25));
         assert_eq!(first_start(Path::new("f"), "0\n").unwrap(), None);
+        let text = "# flows\n\n1\n0 8 3 100 1000 2.5 # one\n1 8 3 100 1000 2.25\n";
+        assert_eq!(first_start(Path::new("f"), text).unwrap(), Some(2.5));
         let error = first_start(Path::new("f"), "1\n0 8 x\n").unwrap_err().to_string();
         assert_eq!(error, "f, line 2: column 3: start is `x`: seconds were expected");
     }

@@ -10,7 +10,10 @@ use crate::error::ReadError;
 /// The content of `path`, which must be text; a gzip file is unpacked, whatever its name.
 pub(crate) fn read_text(path: &Path) -> Result<String, ReadError> {
     let failed = |source| ReadError::Open { path: path.to_owned(), source };
-    let bytes = packed::read(path).map_err(failed)?;
+    let mut bytes = packed::read(path).map_err(failed)?;
+    if bytes.starts_with(b"\xef\xbb\xbf") {
+        bytes.drain(..3);
+    }
     String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count() as u64;

@@ -21,13 +21,15 @@ const DCQCN: u32 = 1;
 const NO_CONTROL: u32 = 12;
 
 /// Keys whose values are read.
-const KEYS: [&str; 34] = [
+const KEYS: [&str; 37] = [
     "ACK_HIGH_PRIO",
     "ALPHA_RESUME_INTERVAL",
     "BUFFER_SIZE",
     "CC_MODE",
     "CLAMP_TARGET_RATE",
     "ECMPDUMP",
+    "ENABLE_IRN",
+    "ENABLE_PFC",
     "ENABLE_QCN",
     "ERROR_RATE_PER_LINK",
     "EWMA_GAIN",
@@ -39,6 +41,7 @@ const KEYS: [&str; 34] = [
     "KMIN_MAP",
     "L2_ACK_INTERVAL",
     "L2_BACK_TO_ZERO",
+    "LB_MODE",
     "LINK_DOWN",
     "MIN_RATE",
     "NIC_TOTAL_PAUSE_TIME",
@@ -59,30 +62,37 @@ const KEYS: [&str; 34] = [
 ];
 
 /// Keys without effect on the network: output, settings of other congestion controls, and what
-/// the program reads but does not use. So are `TRACE_*`, `QLEN_MON_*`, `PINT_*` and `*_FILE`.
-const IGNORED: [&str; 15] = [
+/// the program reads but does not use. So are `TRACE_*`, `QLEN_MON_*`, `PINT_*`, `CONWEAVE_*`,
+/// `*_MON_INTERVAL` and `*_FILE`.
+const IGNORED: [&str; 20] = [
     "DATA_RATE",
     "DCTCP_RATE_AI",
     "ENABLE_TRACE",
     "FAST_REACT",
+    "FLOWGEN_START_TIME",
+    "FLOWGEN_STOP_TIME",
     "INT_MULTI",
     "L2_CHUNK_SIZE",
     "LINK_DELAY",
+    "LOAD",
     "MI_THRESH",
     "MON_END",
     "MON_START",
     "MULTI_RATE",
     "PAUSE_TIME",
+    "RANDOM_SEED",
     "SAMPLE_FEEDBACK",
+    "SW_MONITORING_INTERVAL",
     "USE_DYNAMIC_PFC_THRESHOLD",
     "U_TARGET",
 ];
 
 fn is_ignored(key: &str) -> bool {
-    let prefixes = ["TRACE_", "QLEN_MON_", "PINT_"];
+    let (starts, ends) =
+        (["TRACE_", "QLEN_MON_", "PINT_", "CONWEAVE_"], ["_FILE", "_MON_INTERVAL"]);
     IGNORED.contains(&key)
-        || prefixes.iter().any(|prefix| key.starts_with(prefix))
-        || key.ends_with("_FILE")
+        || starts.iter().any(|start| key.starts_with(start))
+        || ends.iter().any(|end| key.ends_with(end))
 }
 
 /// What the keys mean.
@@ -147,6 +157,12 @@ impl<'t> Config<'t> {
         warnings: &mut Vec<String>,
     ) -> Result<Self, ImportError> {
         let mut lines = BTreeMap::new();
+        let is_known = |line: &Line<'_>| KEYS.contains(&line.words[0]) || is_ignored(line.words[0]);
+        if !file.lines().any(|line| is_known(&line)) {
+            let message = "no line begins with a key of an ns-3 config; lines such as `CC_MODE 1` \
+                           are expected";
+            return Err(file.error(message));
+        }
         for line in file.lines() {
             let key = line.words[0];
             let is_read = KEYS.contains(&key);
@@ -157,17 +173,17 @@ impl<'t> Config<'t> {
             if is_read && line.words.len() < 2 {
                 return Err(line.error(format!("{key} has no value; one is expected")));
             }
-            if lines.insert(key, line).is_some() && is_read {
-                warnings.push(format!("config.txt: of two lines {key}, the last holds"));
+            if is_read && lines.contains_key(key) {
+                warnings.push(line.note(format!("of two lines {key}, the last holds")));
             }
+            lines.insert(key, line);
         }
         Ok(Config { file, lines })
     }
 
-    /// The file name in the path that a key gives.
-    pub(super) fn file_name(&self, key: &str) -> Option<&'t str> {
-        let path = *self.lines.get(key)?.words.get(1)?;
-        path.rsplit(['/', '\\']).next().filter(|name| !name.is_empty())
+    /// The path that a key gives.
+    pub(super) fn file(&self, key: &str) -> Option<&'t str> {
+        self.lines.get(key)?.words.get(1).copied()
     }
 
     /// The line of a key and its only value, if the key is there.
@@ -188,7 +204,14 @@ impl<'t> Config<'t> {
     }
 
     fn flag(&self, key: &str, default: bool) -> Result<bool, ImportError> {
-        Ok(self.whole(key, default.into())? != 0)
+        match self.value(key)? {
+            None => Ok(default),
+            Some((_, "0")) => Ok(false),
+            Some((_, "1")) => Ok(true),
+            Some((line, word)) => {
+                Err(line.error(format!("{} is no {key}; 0 or 1 is expected", quoted(word))))
+            }
+        }
     }
 
     /// Refuses all values but those in `known`.
@@ -210,6 +233,14 @@ impl<'t> Config<'t> {
         self.value(key)?.ok_or_else(|| self.missing(key, example))
     }
 
+    /// An error at the line of a key, or at the end if there is none.
+    pub(super) fn error(&self, key: &str, message: impl Into<String>) -> ImportError {
+        match self.lines.get(key) {
+            Some(line) => line.error(message),
+            None => self.file.error_at_end(message),
+        }
+    }
+
     fn missing(&self, key: &str, example: &str) -> ImportError {
         let message = format!("{key} is missing; a line `{key} {example}` is expected");
         self.file.error_at_end(message)
@@ -224,9 +255,15 @@ impl<'t> Config<'t> {
     /// The values of all keys but those that the topology is needed for.
     pub(super) fn settings(&self, warnings: &mut Vec<String>) -> Result<Settings, ImportError> {
         self.refuse_others()?;
+        if let Some(line) = self.lines.get("LB_MODE") {
+            warnings.push(line.note(
+                "LB_MODE is a key of ConWeave, whose switches share their buffers in another way; \
+                 the scenario has those of HPCC",
+            ));
+        }
         let mtu = self.ranged("PACKET_PAYLOAD_SIZE", 1000, 256..=9216)?;
         let key = "SIMULATOR_STOP_TIME";
-        let stop = self.value(key)?.map(|(line, word)| line.seconds(key, word)).transpose()?;
+        let stop = self.value(key)?.map(|(line, word)| line.end(key, word)).transpose()?;
         let window = self.flag("HAS_WIN", true)?;
         let [follows_rate, is_global] =
             [self.flag("VAR_WIN", false)?, self.flag("GLOBAL_T", true)?];
@@ -251,10 +288,11 @@ impl<'t> Config<'t> {
         let interval = self.whole("L2_ACK_INTERVAL", 0)?;
         let frames = interval.div_ceil(mtu).max(1);
         if frames > 1 {
-            warnings.push(format!(
-                "config.txt: L2_ACK_INTERVAL {interval}: every {frames} packets ask for an ACK (all \
-                 where VAR_WIN is 1); forks of ns-3 differ in what they do after the first"
-            ));
+            let message = format!(
+                "L2_ACK_INTERVAL {interval}: every {frames} packets ask for an ACK (all where \
+                 VAR_WIN is 1); forks of ns-3 differ in what they do after the first"
+            );
+            warnings.push(self.error("L2_ACK_INTERVAL", message).to_string());
         }
         Ok(frames)
     }
@@ -291,7 +329,7 @@ impl<'t> Config<'t> {
                 "RING announces {count} hosts and names {found}; as many are expected, at least 2"
             )));
         }
-        let bytes = line.number("size in bytes", bytes)?;
+        let bytes = line.size(bytes)?;
         if bytes < u64::from(count) {
             return Err(line.error(format!(
                 "a ring of {count} hosts over {bytes} bytes; at least a byte each is expected"
@@ -314,6 +352,9 @@ impl<'t> Config<'t> {
         self.only("RATE_BOUND", &[1], "rates that are not kept")?;
         self.only("L2_BACK_TO_ZERO", &[0], "messages that are sent again from their start")?;
         self.only("NIC_TOTAL_PAUSE_TIME", &[0], "NICs that send PFC frames")?;
+        self.only("LB_MODE", &[0], "ConWeave's load balancing other than ECMP")?;
+        self.only("ENABLE_IRN", &[0], "selective retransmission")?;
+        self.only("ENABLE_PFC", &[1], "ConWeave's switches without PFC")?;
         if let Some(line) = self.lines.get("LINK_DOWN")
             && line.words[1] != "0"
         {
@@ -413,7 +454,9 @@ impl<'t> Config<'t> {
         let mut map = BTreeMap::new();
         for pair in pairs.chunks_exact(2) {
             let bps: u64 = line.number("rate in bits per second", pair[0])?;
-            map.insert(Rate::from_bps(bps), read(line, key, pair[1])?);
+            if map.insert(Rate::from_bps(bps), read(line, key, pair[1])?).is_some() {
+                return Err(line.error(format!("{key} has {bps} twice; once is expected")));
+            }
         }
         let entry = |rate: &Rate| {
             map.get(rate).copied().ok_or_else(|| {
@@ -442,5 +485,5 @@ fn unknown(line: &Line<'_>, key: &str) -> String {
     let near = near_miss(key, KEYS.into_iter().chain(IGNORED));
     let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
     let message = format!("the key {} is unknown and was left out{near}", quoted(key));
-    line.error(message).to_string()
+    line.note(message)
 }

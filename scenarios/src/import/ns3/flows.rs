@@ -85,10 +85,7 @@ impl Flows {
                 let message = format!("priority group {group} is not understood; 3 is expected");
                 return Err(line.error(message));
             }
-            let bytes: u64 = line.number("size in bytes", bytes)?;
-            if bytes == 0 {
-                return Err(line.error("a flow of 0 bytes; at least 1 is expected"));
-            }
+            let bytes = line.size(bytes)?;
             let source_port = next_port(&mut ports, [source, target], &line)?;
             flows.push(Flow {
                 source,
@@ -107,14 +104,17 @@ impl Flows {
             );
             return Err(file.error_at_end(message));
         }
-        if lines.next().is_some() {
-            warnings.push("flow.txt: what follows the announced flows was left out".into());
+        if let Some(line) = lines.next() {
+            let message = format!("what follows the {announced} announced flows was left out");
+            warnings.push(line.note(message));
         }
         if let Some(ring) = ring {
             add_ring(&mut flows, &mut ports, ring, topology)?;
         }
         if flows.is_empty() {
-            warnings.push("flow.txt: there are no flows".into());
+            let message = "there are no flows; at least 1 is expected (those that astra-sim or \
+                           SimAI make as they run are in no file)";
+            return Err(first.error(message));
         }
         let starts = flows.iter().filter_map(|flow| match flow.start {
             Start::At(ps) => Some(ps),
@@ -122,6 +122,15 @@ impl Flows {
         });
         let first_start = starts.min().unwrap_or(0);
         Ok(Flows { flows, first_start })
+    }
+
+    /// What to say of flows that start when the run is over.
+    pub(super) fn late(&self, stop: u64) -> Option<String> {
+        let is_late = |flow: &&Flow| matches!(flow.start, Start::At(ps) if ps >= stop);
+        let late = self.flows.iter().filter(is_late).count();
+        let flows = counted(late, "flow");
+        let message = format!("{flows} would start after SIMULATOR_STOP_TIME: nothing is sent");
+        (late > 0).then_some(message)
     }
 
     /// All pairs of source and target, with windows that are still to be found.

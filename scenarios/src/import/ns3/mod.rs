@@ -16,7 +16,7 @@ mod text;
 mod topology;
 mod write;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sim_core::Delta;
 
@@ -28,13 +28,11 @@ use self::write::{Parts, exact, to_toml};
 use super::{ImportError, Imported};
 use crate::packed;
 
-/// The name of the file of flows.
-const FLOWS: &str = "flows.csv";
-
 /// Imports a run of ns-3: a folder with `topology.txt`, `flow.txt`, `config.txt` and, if next hops
 /// were written out, `routes.txt`. `path` may also be the config file itself; the others are then
-/// sought beside it, under the names that it gives them.
-pub fn ns3(path: &Path) -> Result<Imported, ImportError> {
+/// sought beside it, under the names that it gives them. The scenario's flows go into a file called
+/// `flows_file`.
+pub fn ns3(path: &Path, flows_file: &str) -> Result<Imported, ImportError> {
     let mut warnings = Vec::new();
     let is_config = path.is_file();
     let dir = if is_config { path.parent().unwrap_or(Path::new("")) } else { path };
@@ -42,21 +40,19 @@ pub fn ns3(path: &Path) -> Result<Imported, ImportError> {
     let config_file = TextFile::read(&config_path)?;
     let config = Config::read(&config_file, &mut warnings)?;
     let settings = config.settings(&mut warnings)?;
-    let find = |key: &str, default: &str| {
-        let named = config.file_name(key).map(|name| dir.join(name)).filter(|path| is_there(path));
-        named.unwrap_or_else(|| dir.join(default))
-    };
-
-    let topology_file = TextFile::read(&find("TOPOLOGY_FILE", "topology.txt"))?;
+    let mut find = |key: &str, default: &str| find(&config, dir, key, default, &mut warnings);
+    let topology_path = find("TOPOLOGY_FILE", "topology.txt")?;
+    let flow_path = find("FLOW_FILE", "flow.txt")?;
+    let routes_path = find("ECMPDUMP", "routes.txt")?;
+    let topology_file = TextFile::read(&topology_path)?;
     let topology = Topology::read(&topology_file, config.loss()?, &mut warnings)?;
-    let flow_file = TextFile::read(&find("FLOW_FILE", "flow.txt"))?;
+    let flow_file = TextFile::read(&flow_path)?;
     let ring = config.ring()?;
     let flows = Flows::read(&flow_file, &topology, ring.as_ref(), &mut warnings)?;
-    let routes_path = find("ECMPDUMP", "routes.txt");
     let routes = match is_there(&routes_path) {
         true => routes::read(&TextFile::read(&routes_path)?, &topology)?,
         false => {
-            warn_of_routes(&topology, &mut warnings);
+            warn_of_routes(&topology_file, &topology, &mut warnings);
             Vec::new()
         }
     };
@@ -65,20 +61,24 @@ pub fn ns3(path: &Path) -> Result<Imported, ImportError> {
     let marking = match settings.marks {
         true => config.marking(&rates)?,
         false => {
-            warnings.push(
-                "ENABLE_QCN is 0, so switches mark nothing: congestion control is `none`".into(),
-            );
+            let message = "ENABLE_QCN is 0, so switches mark nothing: congestion control is `none`";
+            warnings.push(config.error("ENABLE_QCN", message).to_string());
             Vec::new()
         }
     };
-    warn_of_buffers(&topology, &settings, &mut warnings);
-    let end = settings.stop.checked_sub(flows.first_start).filter(|end| *end > 0);
-    let end = end.map(Delta::from_ps).ok_or_else(|| {
+    warnings.extend(
+        full_buffers(&topology, &settings)
+            .map(|message| config.error("BUFFER_SIZE", message).to_string()),
+    );
+    warnings.extend(flows.late(settings.stop).map(|message| flow_file.error(message).to_string()));
+    let left = settings.stop.checked_sub(flows.first_start).filter(|left| *left > 0);
+    let end = left.map(Delta::from_ps).ok_or_else(|| {
         let [stop, start] = [settings.stop, flows.first_start].map(|ps| exact(Delta::from_ps(ps)));
-        config_file.error(format!(
+        let message = format!(
             "SIMULATOR_STOP_TIME is {stop}, but the first flow starts at {start}; a later end is \
              expected"
-        ))
+        );
+        config.error("SIMULATOR_STOP_TIME", message)
     })?;
     let toml = to_toml(&Parts {
         title: &title(dir),
@@ -87,7 +87,7 @@ pub fn ns3(path: &Path) -> Result<Imported, ImportError> {
         settings: &settings,
         rates: &rates,
         marking: &marking,
-        flows_file: FLOWS,
+        flows_file,
         end,
     });
     let csv = match settings.window {
@@ -100,7 +100,43 @@ pub fn ns3(path: &Path) -> Result<Imported, ImportError> {
         }
         _ => flows.to_csv(None),
     };
-    Ok(Imported { toml, files: vec![(FLOWS.to_owned(), csv)], warnings })
+    Ok(Imported { toml, files: vec![(flows_file.to_owned(), csv)], warnings })
+}
+
+/// The file that `key` names: beside the config, or as it is written, from the folder of the
+/// config or one above it, since ns-3 is started from another folder. Otherwise `default`.
+fn find(
+    config: &Config<'_>,
+    dir: &Path,
+    key: &str,
+    default: &str,
+    warnings: &mut Vec<String>,
+) -> Result<PathBuf, ImportError> {
+    let default_path = dir.join(default);
+    let Some(named) = config.file(key) else { return Ok(default_path) };
+    let name = named.rsplit(['/', '\\']).next().unwrap_or(named);
+    // a bare name is not sought above: another run's file may be there
+    let folders = dir.ancestors().filter(|_| named != name);
+    let above = folders.map(|folder| folder.join(named));
+    if let Some(path) = std::iter::once(dir.join(name)).chain(above).find(|path| is_there(path)) {
+        return Ok(path);
+    }
+    match (is_there(&default_path), key) {
+        // what ns-3 would write, not what it reads
+        (false, "ECMPDUMP") => Ok(default_path),
+        (true, _) => {
+            let message = format!("{key} is {named}, which is not there; {default} is read");
+            warnings.push(config.error(key, message).to_string());
+            Ok(default_path)
+        }
+        (false, _) => {
+            let or = if name == default { String::new() } else { format!(" or {default}") };
+            let message = format!(
+                "{key} is {named}, which is not there; {name}{or} is expected beside the config"
+            );
+            Err(config.error(key, message))
+        }
+    }
 }
 
 /// A file, or the same compressed.
@@ -116,17 +152,16 @@ fn title(dir: &Path) -> String {
 }
 
 /// Without its next hops, a run with several paths is not reproduced packet by packet.
-fn warn_of_routes(topology: &Topology, warnings: &mut Vec<String>) {
+fn warn_of_routes(file: &TextFile, topology: &Topology, warnings: &mut Vec<String>) {
     if topology.has_parallel_links {
-        warnings.push(
-            "of several links between two nodes ns-3 uses the last; the scenario uses them all"
-                .into(),
-        );
+        let message = "of several links between two nodes ns-3 uses the last; the scenario uses \
+                       them all";
+        warnings.push(file.error(message).to_string());
     }
 }
 
 /// ns-3's threshold wraps around where headrooms and reserves exceed the buffer.
-fn warn_of_buffers(topology: &Topology, settings: &Settings, warnings: &mut Vec<String>) {
+fn full_buffers(topology: &Topology, settings: &Settings) -> Option<String> {
     let mut private = vec![0u128; topology.is_switch.len()];
     for link in &topology.links {
         let (rate, ns) = (u128::from(link.rate.bps()), u128::from(link.delay.ps() / 1000));
@@ -137,11 +172,10 @@ fn warn_of_buffers(topology: &Topology, settings: &Settings, warnings: &mut Vec<
     let buffer = u128::from(settings.buffer_mib) << 20;
     let full = topology.nodes(true).filter(|node| private[*node as usize] >= buffer);
     let names: Vec<_> = full.map(|node| format!("n{node}")).collect();
-    if let Some(first) = names.first() {
-        warnings.push(format!(
-            "headrooms and reserves fill the buffer of {}, such as {first}: ns-3 then never \
-             pauses, and the scenario is refused",
-            counted(names.len(), "switch")
-        ));
-    }
+    let first = names.first()?;
+    Some(format!(
+        "headrooms and reserves fill the buffer of {}, such as {first}: ns-3 then never pauses, \
+         and the scenario is refused",
+        counted(names.len(), "switch")
+    ))
 }

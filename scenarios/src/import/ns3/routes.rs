@@ -1,5 +1,7 @@
 //! `routes.txt`: the next hops of each switch in the order in which ns-3's hash chooses.
 
+use std::collections::BTreeSet;
+
 use super::text::TextFile;
 use super::topology::{ROWS_MAX, Topology};
 use crate::import::ImportError;
@@ -16,6 +18,7 @@ pub(super) struct Route {
 /// is what a scenario has without them.
 pub(super) fn read(file: &TextFile, topology: &Topology) -> Result<Vec<Route>, ImportError> {
     let mut routes = Vec::new();
+    let mut seen = BTreeSet::new();
     for line in file.lines() {
         let [node, target, words @ ..] = line.words.as_slice() else {
             return Err(line.error("1 column; `switch host port port ...` is expected"));
@@ -23,6 +26,10 @@ pub(super) fn read(file: &TextFile, topology: &Topology) -> Result<Vec<Route>, I
         let (node, target) = (topology.node(&line, node)?, topology.host(&line, target)?);
         if !topology.is_switch[node as usize] {
             return Err(line.error(format!("node {node} is a host; a switch is expected")));
+        }
+        if !seen.insert((node, target)) {
+            let message = format!("next hops of switch {node} to host {target} are there twice");
+            return Err(line.error(message + "; once is expected"));
         }
         if words.is_empty() {
             return Err(line.error("no ports; `switch host port port ...` is expected"));

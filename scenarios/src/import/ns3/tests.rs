@@ -12,8 +12,7 @@ use serde::Deserialize;
 use sim_core::{Bytes, Delta, Rate};
 use tempfile::TempDir;
 
-use super::ns3;
-use crate::import::Imported;
+use crate::import::{ImportError, Imported};
 use crate::load::{Node, Path, Sources, from_node, parse};
 
 const PRESET: &str = include_str!("../../../presets/scenario/hpcc-ns3.toml");
@@ -31,6 +30,10 @@ const CONFIG: &str = "# from run.py\nENABLE_QCN 1\nUSE_DYNAMIC_PFC_THRESHOLD 1\n
     PMAX_MAP 2 100000000000 0.2 400000000000 0.8\nBUFFER_SIZE 16\nTRACE_OUTPUT_FILE mix.tr\n\
     QLEN_MON_START 0\nU_TARGET 0.95\nPINT_PROB 1.0\nRNG_RUN 7\n";
 const ROUTES: &str = "3 0 1\n3 2 4 3\n4 0 2 3\n4 1 3\n";
+
+fn ns3(path: &std::path::Path) -> Result<Imported, ImportError> {
+    super::ns3(path, "flows.csv")
+}
 
 /// A folder with these files, and others or without some as `changes` say.
 fn folder(changes: &[(&str, &str)]) -> TempDir {
@@ -195,7 +198,7 @@ fn errors_of_the_topology() {
     assert_eq!(
         of("3 1 1\n2\n0 2 100G 1us 0\n"),
         "topology.txt:3: \"100G\" is no rate; a number with its unit is expected, such as 100Gbps \
-         or 50Mb/s"
+         or 50Mb/s; did you mean `100Gbps`?"
     );
     assert_eq!(
         of("3 1 1\n2\n0 2 100Gbps 1000 0\n"),
@@ -238,11 +241,142 @@ fn errors_of_flows_and_routes() {
     let late = message(&[("flow.txt", "1\n0 1 3 100 1000 4.5\n")]);
     assert_eq!(
         late,
-        "config.txt: SIMULATOR_STOP_TIME is 4s, but the first flow starts at 4500ms; a later end \
+        "config.txt:5: SIMULATOR_STOP_TIME is 4s, but the first flow starts at 4500ms; a later end \
          is expected"
     );
     let routes = message(&[("routes.txt", "3 0 1\n3 1 5\n")]);
     assert_eq!(routes, "routes.txt:2: there is no port 5; switch 3 has 1 to 4");
+    let twice = message(&[("routes.txt", "3 0 1\n3 0 1\n")]);
+    assert_eq!(
+        twice,
+        "routes.txt:2: next hops of switch 3 to host 0 are there twice; once is expected"
+    );
+}
+
+#[test]
+fn numbers_in_other_notation_are_refused_with_what_is_meant() {
+    let of = |size: &str| message(&[("flow.txt", &format!("1\n0 1 3 100 {size} 2.0e+00\n"))]);
+    let digits = "flow.txt:2: \"1e6\" is no size in bytes; digits only are expected: 1000000";
+    assert_eq!(of("1e6"), digits);
+    assert!(of("32.0").ends_with("\"32.0\" is no size in bytes; digits only are expected: 32"));
+    assert!(of("1.5").ends_with("a whole number of at most 64 bits is expected"));
+    let out = "flow.txt:2: 18446744073709551615 bytes; 1 to 10^18 are expected";
+    assert_eq!(of("18446744073709551615"), out);
+    assert_eq!(of("0"), "flow.txt:2: 0 bytes; 1 to 10^18 are expected");
+    let of = |from: &str, to: &str| message(&[("topology.txt", &TOPOLOGY.replace(from, to))]);
+    assert!(of("0 3 100Gbps", "0 3 100gbps").ends_with("; did you mean `100Gbps`?"));
+    assert!(of("1us", "0.000001").ends_with("; did you mean `0.000001s`?"));
+    // ns-3 reads this time
+    let topology = TOPOLOGY.replace("1us", "1e-6s");
+    let links = |imported: &Imported| imported.toml.matches("delay = \"1us\"").count();
+    assert_eq!(links(&import(&[("topology.txt", &topology)])), 5);
+}
+
+#[test]
+fn hosts_without_a_path_and_files_without_flows() {
+    let topology = "4 2 2\n2 3\n0 2 100Gbps 1us 0\n1 3 100Gbps 1us 0\n";
+    assert_eq!(
+        message(&[("topology.txt", topology)]),
+        "topology.txt:4: no path through switches leads from host 1 to host 0; one between all \
+         hosts is expected"
+    );
+    assert_eq!(
+        message(&[("flow.txt", "# none\n0\n")]),
+        "flow.txt:2: there are no flows; at least 1 is expected (those that astra-sim or SimAI \
+         make as they run are in no file)"
+    );
+    let config = CONFIG.replace("TIME 4.00", "TIME 40000000000000.00");
+    let root = merged(&import(&[("config.txt", &config)]));
+    assert_eq!(section::<String>(&root, "stop.after"), "999998s");
+}
+
+#[test]
+fn files_of_other_forks_are_named() {
+    let simai = message(&[("topology.txt", "4 2 1 1 4 H100\n2\n3\n")]);
+    assert_eq!(
+        simai,
+        "topology.txt:1: 6 columns, as SimAI has (nodes gpus_per_server nvswitches switches links \
+         gpu_type), whose NVSwitches and flows are not imported; 3 are expected: nodes switches \
+         links"
+    );
+    let tors = message(&[("topology.txt", "276 20 8 288\n")]);
+    assert!(tors.starts_with("topology.txt:1: 4 columns, as ns3-datacenter has ("), "{tors}");
+    let line = 1 + CONFIG.lines().count();
+    let config = format!("{CONFIG}LB_MODE 9\n");
+    assert_eq!(
+        message(&[("config.txt", &config)]),
+        format!(
+            "config.txt:{line}: LB_MODE 9 is not understood (ConWeave's load balancing other than \
+             ECMP); 0 is expected"
+        )
+    );
+    let config = format!("{CONFIG}LB_MODE 0\nENABLE_PFC 1\nENABLE_IRN 0\nCONWEAVE_PATH 1\n");
+    let warnings = import(&[("config.txt", &config), ("routes.txt", ROUTES)]).warnings;
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains(&format!("config.txt:{line}: LB_MODE is a key of ConWeave")));
+    let strange = message(&[("config.txt", TOPOLOGY)]);
+    assert!(strange.starts_with("config.txt: no line begins with a key of"), "{strange}");
+    let utf16 = message(&[("config.txt", "C\0C\0")]);
+    assert_eq!(utf16, "config.txt: this is no UTF-8; plain text is expected");
+}
+
+#[test]
+fn files_are_sought_where_the_config_says() {
+    let line = 1 + CONFIG.lines().count();
+    let config = format!("{CONFIG}FLOW_FILE mix/f.txt\n");
+    let dir = folder(&[("routes.txt", ROUTES)]);
+    let inner = dir.path().join("mix");
+    fs::create_dir(&inner).unwrap();
+    fs::write(inner.join("config.txt"), &config).unwrap();
+    let error = |message: &str| format!("{}:{line}: {message}", inner.join("config.txt").display());
+    assert_eq!(
+        ns3(&inner).unwrap_err().to_string(),
+        error(
+            "FLOW_FILE is mix/f.txt, which is not there; f.txt or flow.txt is expected beside the \
+             config"
+        )
+    );
+    fs::write(inner.join("other.txt"), config.replace("mix/f.txt", "flow.txt")).unwrap();
+    let same = ns3(&inner.join("other.txt")).unwrap_err().message;
+    assert_eq!(
+        same,
+        "FLOW_FILE is flow.txt, which is not there; flow.txt is expected beside the config"
+    );
+    // as ns-3 sees it, which is started one folder above
+    fs::write(inner.join("topology.txt"), TOPOLOGY).unwrap();
+    fs::write(inner.join("f.txt"), "1\n0 1 3 100 7 2.0\n").unwrap();
+    assert_eq!(ns3(&inner).unwrap().files[0].1.lines().count(), 2);
+    fs::rename(inner.join("f.txt"), inner.join("flow.txt")).unwrap();
+    fs::write(inner.join("routes.txt"), ROUTES).unwrap();
+    assert_eq!(
+        ns3(&inner).unwrap().warnings,
+        [error("FLOW_FILE is mix/f.txt, which is not there; flow.txt is read")]
+    );
+}
+
+#[test]
+fn warnings_name_file_and_line() {
+    let dir = folder(&[
+        ("config.txt", &format!("{CONFIG}RNG_RUN 8\nENABLE_QCN 0\n")),
+        ("flow.txt", "2\n0 1 3 100 7 2.0\n0 1 3 100 7 9.0\n0 1 3 100 7 2.0\n"),
+        ("topology.txt", &format!("{TOPOLOGY}5 6\n")),
+    ]);
+    let (line, place) = (CONFIG.lines().count(), format!("{}/", dir.path().display()));
+    let warnings = ns3(dir.path()).unwrap().warnings.join("\n").replace(&place, "");
+    let expected = format!(
+        "config.txt:{}: of two lines RNG_RUN, the last holds\n\
+         config.txt:{}: of two lines ENABLE_QCN, the last holds\n\
+         topology.txt:9: what follows the 5 announced links was left out\n\
+         flow.txt:4: what follows the 2 announced flows was left out\n\
+         topology.txt: of several links between two nodes ns-3 uses the last; the scenario uses \
+         them all\n\
+         config.txt:{}: ENABLE_QCN is 0, so switches mark nothing: congestion control is `none`\n\
+         flow.txt: 1 flow would start after SIMULATOR_STOP_TIME: nothing is sent",
+        line + 1,
+        line + 2,
+        line + 2
+    );
+    assert_eq!(warnings, expected);
 }
 
 #[test]
@@ -276,6 +410,12 @@ fn errors_of_the_config() {
         ("RP_TIMER 0.9", "\"0.9\" is no RP_TIMER; microseconds are expected, at least 1"),
         ("BUFFER_SIZE 0", "BUFFER_SIZE 0 is out of range; 1 to 2047 is expected"),
         ("EWMA_GAIN", "EWMA_GAIN has no value; one is expected"),
+        ("GLOBAL_T yes", "\"yes\" is no GLOBAL_T; 0 or 1 is expected"),
+        ("BUFFER_SIZE 32.0", "\"32.0\" is no BUFFER_SIZE; digits only are expected: 32"),
+        (
+            "KMAX_MAP 2 100000000000 1600 100000000000 6400",
+            "KMAX_MAP has 100000000000 twice; once is expected",
+        ),
     ] {
         assert_eq!(with(text), format!("config.txt:{line}: {expected}"));
     }

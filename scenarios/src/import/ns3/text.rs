@@ -9,6 +9,12 @@ use sim_core::{Delta, Rate};
 use crate::import::ImportError;
 use crate::packed;
 
+/// The greatest message of a scenario: 1000000TB.
+const SIZE_MAX: u64 = 1_000_000_000_000_000_000;
+
+/// No run lasts as long, in seconds.
+const END_MAX_S: u64 = 1_000_000;
+
 /// A text file, read whole.
 pub(super) struct TextFile {
     name: String,
@@ -37,7 +43,8 @@ impl TextFile {
             _ => file.error(format!("cannot be read: {error}")),
         })?;
         match String::from_utf8(bytes) {
-            Ok(text) => file.text = text,
+            Ok(text) if !text.contains('\0') => file.text = text,
+            Ok(_) => return Err(file.error("this is no UTF-8; plain text is expected")),
             Err(error) => {
                 let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
                 let line = 1 + good.iter().filter(|byte| **byte == b'\n').count();
@@ -78,6 +85,11 @@ impl<'t> Line<'t> {
         self.file.error_at(self.number, message)
     }
 
+    /// A warning about this line.
+    pub(super) fn note(&self, message: impl Into<String>) -> String {
+        self.error(message).to_string()
+    }
+
     /// The words, if there are as many as `names` (`a b rate`) has.
     pub(super) fn columns<const N: usize>(&self, names: &str) -> Result<[&'t str; N], ImportError> {
         self.words.as_slice().try_into().map_err(|_| {
@@ -86,15 +98,27 @@ impl<'t> Line<'t> {
         })
     }
 
-    /// A whole number.
+    /// A whole number. ns-3 reads digits only: of `1e6` it takes the 1, so that is refused.
     pub(super) fn number<T: FromStr>(&self, what: &str, word: &str) -> Result<T, ImportError> {
         word.parse().map_err(|_| {
+            let digits = Decimal::parse(word).and_then(Decimal::whole).map(|n| n.to_string());
+            let digits = digits.filter(|digits| digits.parse::<T>().is_ok() && digits != word);
             let bits = 8 * size_of::<T>();
-            self.error(format!(
-                "{} is no {what}; a whole number of at most {bits} bits is expected",
-                quoted(word)
-            ))
+            let expected = match digits {
+                Some(digits) => format!("digits only are expected: {digits}"),
+                None => format!("a whole number of at most {bits} bits is expected"),
+            };
+            self.error(format!("{} is no {what}; {expected}", quoted(word)))
         })
+    }
+
+    /// The size of a message.
+    pub(super) fn size(&self, word: &str) -> Result<u64, ImportError> {
+        let bytes = self.number("size in bytes", word)?;
+        match (1..=SIZE_MAX).contains(&bytes) {
+            true => Ok(bytes),
+            false => Err(self.error(format!("{bytes} bytes; 1 to 10^18 are expected"))),
+        }
     }
 
     /// How many of something follow.
@@ -125,11 +149,21 @@ impl<'t> Line<'t> {
         })
     }
 
+    /// The end of a run as `seconds`; forks write one that never comes, such as 40000000000000.00.
+    pub(super) fn end(&self, what: &str, word: &str) -> Result<u64, ImportError> {
+        match Decimal::parse(word).and_then(|seconds| seconds.floor(0)) {
+            Some(seconds) if seconds > u128::from(END_MAX_S) => Ok(END_MAX_S * 1_000_000_000_000),
+            _ => self.seconds(what, word),
+        }
+    }
+
     /// A rate with its unit.
     pub(super) fn rate(&self, what: &str, word: &str) -> Result<Rate, ImportError> {
         rate(word).map(Rate::from_bps).ok_or_else(|| {
+            let near = near_rate(word).map_or_else(String::new, did_you_mean);
             self.error(format!(
-                "{} is no {what}; a number with its unit is expected, such as 100Gbps or 50Mb/s",
+                "{} is no {what}; a number with its unit is expected, such as 100Gbps or \
+                 50Mb/s{near}",
                 quoted(word)
             ))
         })
@@ -138,8 +172,10 @@ impl<'t> Line<'t> {
     /// A time with its unit, down to whole nanoseconds, which is what ns-3 counts.
     pub(super) fn delay(&self, what: &str, word: &str) -> Result<Delta, ImportError> {
         delay(word).map(Delta::from_ps).ok_or_else(|| {
+            let near = near_delay(word).map_or_else(String::new, did_you_mean);
             self.error(format!(
-                "{} is no {what}; a number with its unit is expected, such as 1000ns or 0.001ms",
+                "{} is no {what}; a number with its unit is expected, such as 1000ns or \
+                 0.001ms{near}",
                 quoted(word)
             ))
         })
@@ -199,6 +235,13 @@ impl Decimal {
         Some(decimal)
     }
 
+    /// The value, if it is a whole number.
+    fn whole(self) -> Option<u128> {
+        let whole = self.floor(0)?;
+        let back = Decimal { mantissa: whole, exponent: 0 };
+        (0..=37).all(|power| back.floor(power) == self.floor(power)).then_some(whole)
+    }
+
     /// This times 10^`power`, rounded down; `None` if that is too large.
     pub(super) fn floor(self, power: i32) -> Option<u128> {
         let exponent = self.exponent.saturating_add(power);
@@ -244,9 +287,39 @@ fn rate(word: &str) -> Option<u64> {
     u64::try_from(scaled.floor(0)?).ok()
 }
 
+/// A rate that is meant by one in other notation: `100gbps`, `100Gbit/s`, `25000000000.0`.
+fn near_rate(word: &str) -> Option<String> {
+    let (number, unit) = split_unit(word);
+    let unit = unit.to_ascii_lowercase();
+    let prefix = ["bps", "bit/s", "b/s", ""].iter().find_map(|end| unit.strip_suffix(end))?;
+    let prefix = match prefix {
+        "k" | "m" | "g" | "t" | "" => prefix.to_ascii_uppercase(),
+        _ => return None,
+    };
+    // `50` without a unit is hardly 50 bit/s
+    let near = format!("{number}{prefix}bps");
+    rate(&near).filter(|bps| *bps >= 1_000_000).map(|_| near)
+}
+
+/// A delay that is meant by one in other notation: `1US`. Without a unit, ns-3 takes seconds.
+fn near_delay(word: &str) -> Option<String> {
+    let lower = word.to_ascii_lowercase();
+    let seconds = delay(&format!("{word}s")).filter(|ps| *ps <= 1_000_000_000_000);
+    match seconds {
+        Some(_) => Some(format!("{word}s")),
+        None => Some(lower).filter(|lower| delay(lower).is_some()),
+    }
+}
+
+fn did_you_mean(near: String) -> String {
+    format!("; did you mean `{near}`?")
+}
+
 /// Picoseconds.
 fn delay(word: &str) -> Option<u64> {
-    let (number, unit) = split_unit(word);
+    // `1e-6s` is a time for ns-3
+    let end = word.rfind(|c: char| c.is_ascii_digit() || c == '.').map_or(0, |last| last + 1);
+    let (number, unit) = word.split_at(end);
     let power = match unit {
         "s" => 9,
         "ms" => 6,
@@ -293,6 +366,26 @@ mod tests {
     }
 
     #[test]
+    fn whole_numbers_in_other_notation() {
+        let whole = |text: &str| Decimal::parse(text).and_then(Decimal::whole);
+        assert_eq!(["1e6", "1000000.0", "0.1e7"].map(whole), [Some(1_000_000); 3]);
+        assert_eq!(["1.5", "15e-1", "1e-30", "1e99"].map(whole), [None; 4]);
+        assert_eq!(["0", "0e9", "0.0e-9"].map(whole), [Some(0); 3]);
+    }
+
+    #[test]
+    fn near_misses_of_units() {
+        assert_eq!(near_rate("100gbps").as_deref(), Some("100Gbps"));
+        assert_eq!(near_rate("100Gbit/s").as_deref(), Some("100Gbps"));
+        assert_eq!(near_rate("25000000000.0").as_deref(), Some("25000000000.0bps"));
+        assert_eq!(near_rate("100G").as_deref(), Some("100Gbps"));
+        assert_eq!(["fast", "nan", "-1Gbps", "50", ""].map(near_rate), [const { None }; 5]);
+        assert_eq!(near_delay("1US").as_deref(), Some("1us"));
+        assert_eq!(near_delay("0.000001").as_deref(), Some("0.000001s"));
+        assert_eq!(["1000", "soon", "-1ns", ""].map(near_delay), [const { None }; 4]);
+    }
+
+    #[test]
     fn units_of_rates_and_delays() {
         assert_eq!(rate("100Gbps"), Some(100_000_000_000));
         assert_eq!(rate("1000Mb/s"), rate("1Gbps"));
@@ -301,7 +394,7 @@ mod tests {
         assert_eq!([rate("100"), rate("100G"), rate("Gbps"), rate("1e3bps")], [None; 4]);
         assert_eq!(delay("1000ns"), Some(1_000_000));
         assert_eq!(delay("0.001ms"), Some(1_000_000));
-        assert_eq!([delay("1.9ns"), delay("1999ps")], [Some(1000); 2]);
+        assert_eq!([delay("1.9ns"), delay("1999ps"), delay("1e-9s")], [Some(1000); 3]);
         assert_eq!([delay("1"), delay("1m"), delay("-1ns"), delay("9e9s")], [None; 4]);
     }
 }

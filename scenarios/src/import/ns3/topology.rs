@@ -34,6 +34,22 @@ pub(super) const ROWS_MAX: u32 = 10_000_000;
 const RATES: [Rate; 2] = [Rate::from_mbps(1), Rate::from_gbps(10_000)];
 const DELAY_MAX: Delta = Delta::from_ms(1000);
 
+/// Whose topologies begin with such a line, and what a scenario has not of theirs.
+fn fork(first: &[&str]) -> Option<&'static str> {
+    let is_number = |word: &&str| word.parse::<f64>().is_ok();
+    match first {
+        [_, _, _, _, _, gpu, ..] if !is_number(gpu) => Some(
+            "SimAI has (nodes gpus_per_server nvswitches switches links gpu_type), whose NVSwitches \
+             and flows are not imported",
+        ),
+        [_, _, _, _] | [_, _, _, _, _, _] if first.iter().all(is_number) => Some(
+            "ns3-datacenter has (nodes switches tors links ...), whose buffers are not those of \
+             HPCC",
+        ),
+        _ => None,
+    }
+}
+
 impl Topology {
     /// Reads the file; a link without losses of its own has those of `default_loss`.
     pub(super) fn read(
@@ -46,6 +62,11 @@ impl Topology {
         let first = lines.next().ok_or_else(|| {
             file.error_at_end(format!("the file is empty; a line `{names}` is expected"))
         })?;
+        if let Some(fork) = fork(&first.words) {
+            let count = first.words.len();
+            let message = format!("{count} columns, as {fork}; 3 are expected: {names}");
+            return Err(first.error(message));
+        }
         let [nodes, switches, links] = first.columns(names)?;
         let nodes = first.count("nodes", nodes, NODES_MAX)?;
         let switches = first.count("switches", switches, nodes)?;
@@ -71,8 +92,9 @@ impl Topology {
             );
             return Err(file.error_at_end(message));
         }
-        if lines.next().is_some() {
-            warnings.push("topology.txt: what follows the announced links was left out".into());
+        if let Some(line) = lines.next() {
+            let message = format!("what follows the {links} announced links was left out");
+            warnings.push(line.note(message));
         }
         topology.check(file)?;
         Ok(topology)
@@ -139,9 +161,16 @@ impl Topology {
             far.sort_unstable();
             self.has_parallel_links |= far.windows(2).any(|pair| pair[0] == pair[1]);
         }
-        match self.is_switch.iter().all(|is_switch| *is_switch) {
-            true => Err(file.error_at_end("there is no host; at least one is expected")),
-            false => Ok(()),
+        let Some(first) = self.nodes(false).next() else {
+            return Err(file.error_at_end("there is no host; at least one is expected"));
+        };
+        let distance = self.distances(first);
+        match self.nodes(false).find(|host| distance[*host as usize].is_none()) {
+            Some(host) => Err(file.error_at_end(format!(
+                "no path through switches leads from host {host} to host {first}; one between \
+                 all hosts is expected"
+            ))),
+            None => Ok(()),
         }
     }
 

@@ -43,8 +43,8 @@ pub(super) fn to_toml(parts: &Parts<'_>) -> String {
     write_marking(&mut out, parts);
     write_nic(&mut out, parts);
     out += &format!(
-        "\n[[traffic]]\nname = \"flows\"\nkind = \"flows\"\nfile = \"{}\"\n",
-        parts.flows_file
+        "\n[[traffic]]\nname = \"flows\"\nkind = \"flows\"\nfile = {}\n",
+        toml::Value::from(parts.flows_file)
     );
     write_overrides(&mut out, parts);
     if let Some(interval) = settings.sample {
