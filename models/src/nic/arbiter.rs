@@ -188,6 +188,7 @@ mod tests {
     #[test]
     fn slots_block_once_and_open_in_order() {
         let mut arbiter = Arbiter::default();
+        (0..5).for_each(|qp| assert_eq!(arbiter.register(qp), qp));
         [4, 2, 4].into_iter().for_each(|slot| arbiter.block(slot));
         assert_eq!(arbiter.blocked(), 2);
         assert_eq!(
