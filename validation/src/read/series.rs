@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::pfc::port_name;
-use super::text::{Layout, read_text, rows};
+use super::text::{Layout, Row, read_text, rows};
 use crate::error::ReadError;
 use crate::run::{Flow, Series};
 
@@ -42,19 +42,8 @@ pub(super) fn parse_queues(
     interval_ns: Option<u64>,
     end_ns: Option<u64>,
 ) -> Result<Series, ReadError> {
-    let mut places = BTreeMap::<String, Vec<(f64, f64)>>::new();
-    let mut times = Vec::new();
-    rows(path, text, Layout::Bare, &QUEUE, |row| {
-        let time: u64 = row.whole(0)?;
-        times.push(time);
-        let name = port_name(row.whole(1)?, row.whole(2)?);
-        places.entry(name).or_default().push((time as f64 / 1e9, row.number(3)?));
-        Ok(())
-    })?;
-    times.sort_unstable();
-    times.dedup();
-    let interval_ns = interval_ns.filter(|ns| *ns > 0).unwrap_or_else(|| common_step(&times));
-    let mut series = Series { interval_s: interval_ns as f64 / 1e9, places, ..Series::default() };
+    let port = |row: &Row<'_>| Ok(port_name(row.whole(1)?, row.whole(2)?));
+    let (mut series, times, interval_ns) = parse(path, text, &QUEUE, interval_ns, port)?;
     if let (Some(first), Some(last)) = (times.first(), times.last())
         && interval_ns > 0
     {
@@ -63,7 +52,6 @@ pub(super) fn parse_queues(
         let instants = (*first..=last).step_by(interval_ns as usize).take(10_000_000);
         series.instants_s = instants.map(|ns| ns as f64 / 1e9).collect();
     }
-    series.sort();
     Ok(series)
 }
 
@@ -73,14 +61,28 @@ pub(super) fn parse_rates(
     text: &str,
     interval_ns: Option<u64>,
 ) -> Result<Series, ReadError> {
+    let sender = |row: &Row<'_>| {
+        let (host, port): (u32, u16) = (row.whole(1)?, row.whole(2)?);
+        Ok(sender_name(&format!("n{host}"), port))
+    };
+    Ok(parse(path, text, &RATE, interval_ns, sender)?.0)
+}
+
+/// A file of ns-3: time in the first column, value in the fourth, `place` in between. Also returns
+/// the times and the interval in ns, which is that of the times if it is not known.
+fn parse(
+    path: &Path,
+    text: &str,
+    columns: &'static [&'static str],
+    interval_ns: Option<u64>,
+    place: impl Fn(&Row<'_>) -> Result<String, ReadError>,
+) -> Result<(Series, Vec<u64>, u64), ReadError> {
     let mut places = BTreeMap::<String, Vec<(f64, f64)>>::new();
     let mut times = Vec::new();
-    rows(path, text, Layout::Bare, &RATE, |row| {
+    rows(path, text, Layout::Bare, columns, |row| {
         let time: u64 = row.whole(0)?;
         times.push(time);
-        let (host, port): (u32, u16) = (row.whole(1)?, row.whole(2)?);
-        let name = sender_name(&format!("n{host}"), port);
-        places.entry(name).or_default().push((time as f64 / 1e9, row.number(3)?));
+        places.entry(place(row)?).or_default().push((time as f64 / 1e9, row.number(3)?));
         Ok(())
     })?;
     times.sort_unstable();
@@ -88,7 +90,7 @@ pub(super) fn parse_rates(
     let interval_ns = interval_ns.filter(|ns| *ns > 0).unwrap_or_else(|| common_step(&times));
     let mut series = Series { interval_s: interval_ns as f64 / 1e9, places, ..Series::default() };
     series.sort();
-    Ok(series)
+    Ok((series, times, interval_ns))
 }
 
 /// A QP as ns-3's `rate.csv` names it.
