@@ -1,9 +1,26 @@
 //! The future event list.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::marker::PhantomData;
 
 use crate::time::Time;
+use crate::wheel::Wheel;
+
+/// An event as 32 bits, in the order in which events at the same instant are handled.
+pub trait Code: Copy {
+    /// The code of an event.
+    fn code(self) -> u32;
+    /// The event of a code.
+    fn of_code(code: u32) -> Self;
+}
+
+impl Code for u32 {
+    fn code(self) -> u32 {
+        self
+    }
+    fn of_code(code: u32) -> Self {
+        code
+    }
+}
 
 /// Pending events in `(Time, Event)` order, and messages for other shards.
 ///
@@ -13,17 +30,19 @@ use crate::time::Time;
 #[derive(Debug)]
 pub struct Agenda<E, M> {
     now: Time,
-    heap: BinaryHeap<Reverse<(Time, E)>>,
+    wheel: Wheel,
     outbox: Vec<(usize, M)>,
+    events: PhantomData<E>,
 }
 
-impl<E: Copy + Ord, M> Default for Agenda<E, M> {
+impl<E: Code, M> Default for Agenda<E, M> {
     fn default() -> Self {
-        Agenda { now: Time::ZERO, heap: BinaryHeap::new(), outbox: Vec::new() }
+        let (wheel, outbox) = (Wheel::default(), Vec::new());
+        Agenda { now: Time::ZERO, wheel, outbox, events: PhantomData }
     }
 }
 
-impl<E: Copy + Ord, M> Agenda<E, M> {
+impl<E: Code, M> Agenda<E, M> {
     /// The current instant: the time of the event being handled.
     #[inline]
     pub fn now(&self) -> Time {
@@ -34,7 +53,7 @@ impl<E: Copy + Ord, M> Agenda<E, M> {
     #[inline]
     pub fn at(&mut self, time: Time, event: E) {
         debug_assert!(time >= self.now, "an event in the past");
-        self.heap.push(Reverse((time, event)));
+        self.wheel.push(time, event.code());
     }
 
     /// Sends `message` to another shard; it is accepted there at the end of the window.
@@ -44,21 +63,16 @@ impl<E: Copy + Ord, M> Agenda<E, M> {
     }
 
     /// The time of the next event.
-    #[inline]
     pub fn next_time(&self) -> Option<Time> {
-        self.heap.peek().map(|Reverse((time, _))| *time)
+        self.wheel.next_time()
     }
 
     /// Pops the next event if it is before `end`, and moves the clock to it.
     #[inline]
     pub fn pop_before(&mut self, end: Time) -> Option<E> {
-        let Reverse((time, _)) = *self.heap.peek()?;
-        if time >= end {
-            return None;
-        }
-        let Reverse((time, event)) = self.heap.pop()?;
+        let (time, code) = self.wheel.pop_before(end)?;
         self.now = time;
-        Some(event)
+        Some(E::of_code(code))
     }
 
     /// Moves the clock forward without an event.
@@ -79,12 +93,12 @@ mod tests {
 
     #[test]
     fn ties_follow_the_order_of_events() {
-        let mut agenda: Agenda<(u8, u32), ()> = Agenda::default();
-        for (time, event) in [(5, (1, 0)), (5, (0, 9)), (3, (7, 7)), (5, (0, 2))] {
+        let mut agenda: Agenda<u32, ()> = Agenda::default();
+        for (time, event) in [(5, 10), (5, 9), (3, 77), (5, 2)] {
             agenda.at(Time::from_ps(time), event);
         }
         let order: Vec<_> = std::iter::from_fn(|| agenda.pop_before(Time::MAX)).collect();
-        assert_eq!(order, [(7, 7), (0, 2), (0, 9), (1, 0)]);
+        assert_eq!(order, [77, 2, 9, 10]);
         assert_eq!(agenda.now(), Time::from_ps(5));
     }
 

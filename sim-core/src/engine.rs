@@ -9,13 +9,13 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::agenda::Agenda;
+use crate::agenda::{Agenda, Code};
 use crate::time::{Delta, Time};
 
 /// One shard of a simulated system.
 pub trait Model: Send {
-    /// Names a component and what happens to it. The derived order breaks ties.
-    type Event: Copy + Ord + Send;
+    /// Names a component and what happens to it. The order of its codes breaks ties.
+    type Event: Code + Send;
     /// What travels between shards, at least the lookahead ahead of its effect.
     type Message: Send;
     /// What a shard reports at the end of a window; merged over all shards.

@@ -13,8 +13,9 @@ pub mod fingerprint;
 pub mod rng;
 pub mod time;
 pub mod units;
+mod wheel;
 
-pub use agenda::Agenda;
+pub use agenda::{Agenda, Code};
 pub use engine::{Conductor, Control, Engine, Limits, Model, Step, Stop};
 pub use fingerprint::Fingerprint;
 pub use time::{Delta, Time};

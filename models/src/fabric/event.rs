@@ -1,5 +1,7 @@
 //! What can happen, and to which component.
 
+use sim_core::Code;
+
 /// An event names a component and carries no data. The order of the kinds decides ties, then the
 /// number of the component; it is part of the model:
 ///
@@ -12,7 +14,7 @@
 ///
 /// There is at most one live event per (kind, component). Timers of congestion control are no
 /// events (see `congestion`); they come last of all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The frame at the head of the pipe has arrived at this port.
     Deliver(u32),
@@ -34,4 +36,40 @@ pub enum Event {
     Host(u32),
 }
 
-const _: () = assert!(size_of::<(sim_core::Time, Event)>() == 16);
+/// Bits of a code that name the component.
+const COMPONENT: u32 = 28;
+
+impl Code for Event {
+    #[inline]
+    fn code(self) -> u32 {
+        let (kind, component) = match self {
+            Event::Deliver(port) => (0, port),
+            Event::PfcApply(port) => (1, port),
+            Event::PauseExpire(port) => (2, port),
+            Event::Depart(port) => (3, port),
+            Event::PfcRefresh(port) => (4, port),
+            Event::Drain(port) => (5, port),
+            Event::Timeout(port) => (6, port),
+            Event::FlowStart(port) => (7, port),
+            Event::Host(node) => (8, node),
+        };
+        debug_assert!(component >> COMPONENT == 0);
+        kind << COMPONENT | component
+    }
+
+    #[inline]
+    fn of_code(code: u32) -> Self {
+        let component = code & ((1 << COMPONENT) - 1);
+        match code >> COMPONENT {
+            0 => Event::Deliver(component),
+            1 => Event::PfcApply(component),
+            2 => Event::PauseExpire(component),
+            3 => Event::Depart(component),
+            4 => Event::PfcRefresh(component),
+            5 => Event::Drain(component),
+            6 => Event::Timeout(component),
+            7 => Event::FlowStart(component),
+            _ => Event::Host(component),
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! A timing wheel: the order of a heap at a cost that does not grow with what is pending.
+//!
+//! Time is cut into slots of 4.1 ns. The slots of the next 16.8 us have a list each, in which
+//! entries stand in any order; a slot is sorted when its turn comes. What is due later than that
+//! waits in a heap. (Varghese and Lauck, SOSP 1987; sorting on entry as in calendar queues.)
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::time::Time;
+
+/// A slot is 2^12 ps wide, so that an entry's place in it and its code fit into 44 bits.
+const SHIFT: u32 = 12;
+const SLOTS: usize = 4096;
+const NONE: u32 = u32::MAX;
+
+/// Pending 32-bit codes by time, then code.
+///
+/// Nothing may be put before an entry that was taken, nor before the `end` up to which
+/// [`Wheel::pop_before`] has looked in vain.
+#[derive(Debug)]
+pub(crate) struct Wheel {
+    /// The first entry of each slot's list, in `nodes`.
+    heads: Box<[u32; SLOTS]>,
+    /// Slots with a list (a bit each), and words of these that are not 0.
+    occupied: [u64; SLOTS / 64],
+    words: u64,
+    nodes: Vec<Node>,
+    /// The first unused node.
+    free: u32,
+    /// The slot whose entries are in `keys`, counted from time 0.
+    open: u64,
+    /// The open slot's keys, the next one last.
+    keys: Vec<u64>,
+    far: BinaryHeap<Reverse<(Time, u32)>>,
+    /// Slot of the first entry of `far`.
+    far_slot: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    key: u64,
+    next: u32,
+}
+
+/// An entry within its slot: the picoseconds from the slot's start, then the code.
+#[inline]
+fn key_of(time: Time, code: u32) -> u64 {
+    (time.ps() & ((1 << SHIFT) - 1)) << 32 | u64::from(code)
+}
+
+#[inline]
+fn time_of(slot: u64, key: u64) -> Time {
+    Time::from_ps((slot << SHIFT) + (key >> 32))
+}
+
+impl Default for Wheel {
+    fn default() -> Self {
+        Wheel {
+            heads: Box::new([NONE; SLOTS]),
+            occupied: [0; SLOTS / 64],
+            words: 0,
+            nodes: Vec::new(),
+            free: NONE,
+            open: 0,
+            keys: Vec::new(),
+            far: BinaryHeap::new(),
+            far_slot: u64::MAX,
+        }
+    }
+}
+
+impl Wheel {
+    /// Puts an entry in.
+    #[inline]
+    pub(crate) fn push(&mut self, time: Time, code: u32) {
+        let slot = time.ps() >> SHIFT;
+        debug_assert!(slot >= self.open, "an event in the past");
+        let ahead = slot - self.open;
+        if ahead == 0 || ahead >= SLOTS as u64 {
+            return self.push_aside(time, code);
+        }
+        let index = slot as usize % SLOTS;
+        let node = Node { key: key_of(time, code), next: self.heads[index] };
+        self.occupied[index / 64] |= 1 << (index % 64);
+        self.words |= 1 << (index / 64);
+        self.heads[index] = self.free;
+        match self.nodes.get_mut(self.free as usize) {
+            Some(unused) => {
+                self.free = unused.next;
+                *unused = node;
+            }
+            None => {
+                self.heads[index] = self.nodes.len() as u32;
+                self.nodes.push(node);
+            }
+        }
+    }
+
+    /// Puts an entry into the open slot, or into the heap.
+    fn push_aside(&mut self, time: Time, code: u32) {
+        let slot = time.ps() >> SHIFT;
+        if slot == self.open {
+            let key = key_of(time, code);
+            let later = self.keys.iter().rev().take_while(|other| **other < key).count();
+            self.keys.insert(self.keys.len() - later, key);
+        } else {
+            self.far.push(Reverse((time, code)));
+            self.far_slot = self.far_slot.min(slot);
+        }
+    }
+
+    /// The time of the first entry.
+    pub(crate) fn next_time(&self) -> Option<Time> {
+        if let Some(key) = self.keys.last() {
+            return Some(time_of(self.open, *key));
+        }
+        let near = self.next_slot().map(|slot| {
+            let mut at = self.heads[slot as usize % SLOTS];
+            let mut least = u64::MAX;
+            while let Some(node) = self.nodes.get(at as usize) {
+                least = least.min(node.key);
+                at = node.next;
+            }
+            time_of(slot, least)
+        });
+        let far = self.far.peek().map(|Reverse((time, _))| *time);
+        near.into_iter().chain(far).min()
+    }
+
+    /// Takes the first entry if it is before `end`.
+    #[inline]
+    pub(crate) fn pop_before(&mut self, end: Time) -> Option<(Time, u32)> {
+        if self.keys.is_empty() && !self.open_next(end) {
+            return None;
+        }
+        let key = *self.keys.last()?;
+        let time = time_of(self.open, key);
+        if time >= end {
+            return None;
+        }
+        self.keys.pop();
+        Some((time, key as u32))
+    }
+
+    /// Opens the next slot that has entries, if it begins before `end`.
+    fn open_next(&mut self, end: Time) -> bool {
+        let near = self.next_slot().unwrap_or(u64::MAX);
+        let slot = near.min(self.far_slot);
+        if slot > end.ps().saturating_sub(1) >> SHIFT {
+            return false;
+        }
+        self.open = slot;
+        if slot == near {
+            self.gather(slot as usize % SLOTS);
+        }
+        while self.far_slot == slot {
+            if let Some(Reverse((time, code))) = self.far.pop() {
+                self.keys.push(key_of(time, code));
+            }
+            let next = self.far.peek();
+            self.far_slot = next.map_or(u64::MAX, |Reverse((time, _))| time.ps() >> SHIFT);
+        }
+        if self.keys.len() > 1 {
+            self.keys.sort_unstable_by(|a, b| b.cmp(a));
+        }
+        true
+    }
+
+    /// Moves a slot's list into `keys`.
+    #[inline]
+    fn gather(&mut self, index: usize) {
+        let first = std::mem::replace(&mut self.heads[index], NONE);
+        let mut at = first;
+        while let Some(node) = self.nodes.get_mut(at as usize) {
+            self.keys.push(node.key);
+            at = node.next;
+            if at == NONE {
+                node.next = std::mem::replace(&mut self.free, first);
+            }
+        }
+        let word = &mut self.occupied[index / 64];
+        *word &= !(1 << (index % 64));
+        if *word == 0 {
+            self.words &= !(1 << (index / 64));
+        }
+    }
+
+    /// The first slot after the open one that has a list.
+    #[inline]
+    fn next_slot(&self) -> Option<u64> {
+        if self.words == 0 {
+            return None;
+        }
+        // of the slots ahead, those that come before the open one in the array are one turn later
+        let from = (self.open as usize + 1) % SLOTS;
+        let rest = self.occupied[from / 64] >> (from % 64);
+        let ahead = if rest != 0 {
+            rest.trailing_zeros() as usize
+        } else {
+            // the word of `from` comes last: its low bits belong to the end of the turn
+            let turned = self.words.rotate_right(from as u32 / 64 + 1);
+            let word = (from / 64 + 1 + turned.trailing_zeros() as usize) % 64;
+            let index = word * 64 + self.occupied[word].trailing_zeros() as usize;
+            (index + SLOTS - from) % SLOTS
+        };
+        Some(self.open + 1 + ahead as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::{Domain, Stream};
+
+    /// The wheel and a heap hold the same and give it back in the same order.
+    fn agree(seed: u64, spread: u64, window: u64) {
+        let mut random = Stream::new(seed, Domain::Traffic, 0);
+        let mut wheel = Wheel::default();
+        let mut heap = BinaryHeap::new();
+        let mut now = 0;
+        for round in 0..300 {
+            for _ in 0..random.below(40) {
+                let far = random.below(10) == 0;
+                let ahead = random.below(if far { spread * 50 } else { spread });
+                let time = Time::from_ps(now + ahead);
+                let code = random.below(5) as u32;
+                wheel.push(time, code);
+                heap.push(Reverse((time, code)));
+            }
+            let next = heap.peek().map(|Reverse((time, _))| *time);
+            assert_eq!(wheel.next_time(), next, "round {round}");
+            let end = Time::from_ps(now + 1 + random.below(window));
+            loop {
+                let due = heap.peek().filter(|Reverse((time, _))| *time < end).is_some();
+                let expected = if due { heap.pop().map(|Reverse(entry)| entry) } else { None };
+                assert_eq!(wheel.pop_before(end), expected, "round {round}");
+                let Some((time, code)) = expected else { break };
+                if random.below(3) == 0 {
+                    // what follows at once, some of it at the same instant
+                    let time = Time::from_ps(time.ps() + random.below(3) * random.below(9000));
+                    wheel.push(time, code + 1);
+                    heap.push(Reverse((time, code + 1)));
+                }
+            }
+            now = end.ps();
+        }
+        while let Some(Reverse(entry)) = heap.pop() {
+            assert_eq!(wheel.pop_before(Time::MAX), Some(entry));
+        }
+        assert_eq!((wheel.pop_before(Time::MAX), wheel.next_time()), (None, None));
+    }
+
+    #[test]
+    fn a_wheel_gives_what_a_heap_gives() {
+        for seed in 0..20 {
+            agree(seed, 3_000, 5_000);
+            agree(seed, 100_000, 40_000);
+            agree(seed, 16_000_000, 1_000_000);
+            agree(seed, 20_000_000, 60_000_000);
+            agree(seed, 1_000_000_000_000, 1_000_000_000);
+        }
+    }
+
+    #[test]
+    fn a_whole_turn_ahead_is_not_yet_the_wheel_s() {
+        let mut wheel = Wheel::default();
+        let turn = (SLOTS as u64) << SHIFT;
+        for time in [turn, turn - 1, turn + 1, 1] {
+            wheel.push(Time::from_ps(time), 0);
+        }
+        let times = std::iter::from_fn(|| wheel.pop_before(Time::MAX)).map(|entry| entry.0.ps());
+        assert_eq!(times.collect::<Vec<_>>(), [1, turn - 1, turn, turn + 1]);
+    }
+}
