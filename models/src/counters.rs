@@ -51,15 +51,9 @@ impl DropReason {
     }
 }
 
-/// Counters of one port.
+/// Counters of one port, beside those of bytes and frames.
 #[derive(Clone, Debug, Default)]
 pub struct PortCounters {
-    /// L2 bytes sent, PFC included.
-    pub tx_bytes: u64,
-    /// Frames sent, PFC included.
-    pub tx_packets: u64,
-    /// L2 bytes received, PFC included.
-    pub rx_bytes: u64,
     /// XOFF frames received, by priority.
     pub rx_pause: [u32; PRIORITIES],
     /// XOFF frames sent, by priority.

@@ -16,6 +16,7 @@ pub mod congestion;
 pub mod counters;
 pub mod error;
 pub mod fabric;
+pub mod fifo;
 mod hash;
 pub mod host;
 pub mod ids;

@@ -1,45 +1,62 @@
 //! Frames on their way to a port: a FIFO whose head alone is in the agenda.
 
-use std::collections::VecDeque;
-
 use sim_core::Time;
 use sim_core::rng::Stream;
 
+use crate::fifo::Fifo;
 use crate::packet::Packet;
 
 /// One direction of a cable, seen from the receiving port.
 #[derive(Debug, Default)]
 pub struct Pipe {
-    frames: VecDeque<(Time, Packet)>,
+    frames: Fifo<(Time, Packet)>,
     /// Loss on the way, if there is any.
-    loss: Option<(f64, Stream)>,
+    loss: Option<Box<(f64, Stream)>>,
 }
 
 impl Pipe {
     /// An empty pipe that loses frames with this probability, if any.
     pub fn new(loss: Option<(f64, Stream)>) -> Self {
-        Pipe { frames: VecDeque::new(), loss }
+        Pipe { frames: Fifo::default(), loss: loss.map(Box::new) }
     }
 
     /// Puts a frame on the cable; returns when to look if the cable was empty.
     #[inline]
     pub fn push(&mut self, arrival: Time, packet: Packet) -> Option<Time> {
-        debug_assert!(self.frames.back().is_none_or(|(last, _)| *last <= arrival), "not a FIFO");
-        self.frames.push_back((arrival, packet));
+        debug_assert!(self.frames.iter().all(|(last, _)| *last <= arrival), "not a FIFO");
+        self.frames.push((arrival, packet));
         (self.frames.len() == 1).then_some(arrival)
+    }
+
+    /// The frame that arrives next.
+    #[inline]
+    pub fn next(&self) -> Option<&Packet> {
+        self.frames.front().map(|(_, packet)| packet)
+    }
+
+    /// Asks for the memory of that frame.
+    #[inline]
+    pub fn prefetch(&self) {
+        self.frames.prefetch();
+    }
+
+    /// Asks for the memory of the next frame that will be pushed.
+    #[inline]
+    pub fn prefetch_end(&self) {
+        self.frames.prefetch_end();
     }
 
     /// Takes the frame that arrives now, and when to look again.
     #[inline]
     pub fn pop(&mut self) -> Option<(Packet, Option<Time>)> {
-        let (_, packet) = self.frames.pop_front()?;
+        let (_, packet) = self.frames.pop()?;
         Some((packet, self.frames.front().map(|(arrival, _)| *arrival)))
     }
 
     /// True if the frame that arrives now is lost.
     #[inline]
     pub fn loses(&mut self) -> bool {
-        self.loss.as_mut().is_some_and(|(probability, random)| random.chance(*probability))
+        self.loss.as_mut().is_some_and(|loss| loss.1.chance(loss.0))
     }
 
     /// Frames on the cable.

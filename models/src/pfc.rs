@@ -108,15 +108,13 @@ impl PauseState {
         earliest
     }
 
-    /// Ends the pauses that expire at `now`; returns how many.
-    pub fn expire(&mut self, now: Time) -> u32 {
-        let before = self.paused;
+    /// Ends the pauses that expire at `now`.
+    pub fn expire(&mut self, now: Time) {
         for slot in 0..PRIORITIES {
             if self.paused & (1 << slot) != 0 && self.until[slot] <= now {
                 self.end(now, slot);
             }
         }
-        (before & !self.paused).count_ones()
     }
 
     fn end(&mut self, now: Time, slot: usize) {
@@ -152,8 +150,10 @@ mod tests {
         pause.apply(us(10), 3, us(110));
         pause.apply(us(60), 3, us(160));
         assert_eq!((pause.paused(), pause.next_expiry()), (0b1000, us(160)));
-        assert_eq!(pause.expire(us(110)), 0);
-        assert_eq!(pause.expire(us(160)), 1);
+        pause.expire(us(110));
+        assert_eq!(pause.paused(), 0b1000);
+        pause.expire(us(160));
+        assert_eq!(pause.paused(), 0);
         assert_eq!((pause.episodes(3), pause.paused_time(us(200), 3)), (1, us(150) - us(0)));
         // a second one, ended by XON after 5 us; XON without a pause changes nothing
         pause.apply(us(200), 3, us(300));

@@ -1,27 +1,29 @@
-//! The sending side of a port: queues, pause state, transmitter, counters.
+//! A port: queues, transmitter, pause state, arrivals, counters.
+//!
+//! What every frame touches stands together in cache lines of its own, wiring included: on a large
+//! fabric the time of a hop is that of the lines which it must fetch.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
-
-use sim_core::Time;
 use sim_core::rng::Stream;
+use sim_core::{Delta, Time};
 
 use crate::counters::PortCounters;
+use crate::fifo::Fifo;
 use crate::ids::PRIORITIES;
+use crate::link::Pipe;
 use crate::packet::Packet;
 use crate::pfc::{PauseState, PfcSender};
-use crate::scheduler::Scheduler;
-use crate::switch::wred::Wred;
+use crate::scheduler::{Scheduler, Turn};
 
 /// A FIFO of frames that knows its depth over time.
 #[derive(Debug, Default)]
+#[repr(align(64))]
 pub struct Queue {
-    packets: VecDeque<Packet>,
+    packets: Fifo<Packet>,
     bytes: u64,
     max_bytes: u64,
-    /// Integral of bytes over time up to `changed`, in byte picoseconds.
-    integral: u128,
-    changed: Time,
+    /// Length times time, in byte picoseconds and modulo 2^128: of all frames that have left,
+    /// when they did, less that of all that have come.
+    moment: u128,
 }
 
 impl Queue {
@@ -38,12 +40,20 @@ impl Queue {
 
     /// Integral of the depth up to `now`, in byte picoseconds.
     pub fn integral(&self, now: Time) -> u128 {
-        self.integral + u128::from(self.bytes) * u128::from(now.since(self.changed).ps())
+        let integral = self.moment.wrapping_add(u128::from(self.bytes) * u128::from(now.ps()));
+        // a run that was interrupted may end just before the last frame came
+        if integral > u128::MAX / 2 { 0 } else { integral }
     }
 
     /// The frames, the next one first.
     pub fn packets(&self) -> impl Iterator<Item = &Packet> {
         self.packets.iter()
+    }
+
+    /// Asks for the memory of the next frame.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        self.packets.prefetch();
     }
 
     #[inline]
@@ -52,112 +62,246 @@ impl Queue {
     }
 
     #[inline]
-    fn account(&mut self, now: Time) {
-        if self.bytes > 0 {
-            self.integral = self.integral(now);
-        }
-        self.changed = now;
-    }
-
-    #[inline]
     fn push(&mut self, now: Time, packet: Packet) {
-        self.account(now);
-        self.bytes += u64::from(packet.len);
+        let len = u64::from(packet.len);
+        self.moment = self.moment.wrapping_sub(u128::from(len) * u128::from(now.ps()));
+        self.bytes += len;
         self.max_bytes = self.max_bytes.max(self.bytes);
-        self.packets.push_back(packet);
+        self.packets.push(packet);
     }
 
     #[inline]
     fn pop(&mut self, now: Time) -> Option<Packet> {
-        let packet = self.packets.pop_front()?;
-        self.account(now);
-        self.bytes -= u64::from(packet.len);
+        let packet = self.packets.pop()?;
+        let len = u64::from(packet.len);
+        self.moment = self.moment.wrapping_add(u128::from(len) * u128::from(now.ps()));
+        self.bytes -= len;
         Some(packet)
+    }
+
+    /// A frame of this length comes and leaves at once.
+    #[inline]
+    fn pass(&mut self, len: u16) {
+        self.max_bytes = self.max_bytes.max(u64::from(len));
     }
 }
 
-/// Marking of the eight queues of a port.
-pub type PortWred = Arc<[Option<Wred>; PRIORITIES]>;
-
-/// One port's sending side. At a NIC the queues hold ACKs, NAKs and CNPs; data comes from QPs.
+/// What every frame that leaves touches.
 #[derive(Debug)]
-pub struct Port {
+#[repr(align(64))]
+pub(crate) struct Transmitter {
     /// The transmitter is busy up to here.
     pub(crate) busy_until: Time,
     /// When the live `Depart` event fires; [`Time::MAX`] if there is none.
     pub(crate) wake_at: Time,
+    /// See [`Wire`](crate::fabric::Wire), like `peer`.
+    pub(crate) arrival_delay: Delta,
+    /// L2 bytes sent, PFC included.
+    pub(crate) bytes: u64,
+    /// Frames sent, PFC included.
+    pub(crate) packets: u64,
+    /// See [`LinkClock::ps_per_byte`](crate::wire::LinkClock::ps_per_byte).
+    pub(crate) ps_per_byte: u32,
+    pub(crate) peer: u32,
+    /// The MMU that charges frames which wait here, and the first of this port's queues there.
+    pub(crate) mmu: u32,
+    pub(crate) base: u32,
+    /// Its marking.
+    pub(crate) wred: u16,
     /// Queues with frames (a bit each).
     nonempty: u8,
+    /// Queues told to pause, from downstream: as in [`Aside`].
+    paused: u8,
+    /// [`CROSSES`], [`PFC_WAITS`]
+    flags: u8,
+    turn: Turn,
+}
+
+/// What every frame that arrives touches.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Arrivals {
+    /// Frames on their way.
+    pub(crate) pipe: Pipe,
+    /// L2 bytes received, PFC included.
+    pub(crate) bytes: u64,
+    /// See [`Wire`](crate::fabric::Wire), like the next three.
+    pub(crate) node: u32,
+    pub(crate) owner: u32,
+    pub(crate) first_port: u32,
+    pub(crate) index: u16,
+    /// How a switch sorts what arrives here; none at a NIC.
+    pub(crate) classifier: u16,
+    /// The MMU that charges frames which came by this port, and the first of its groups there.
+    pub(crate) mmu: u32,
+    pub(crate) base: u32,
+}
+
+/// The peer belongs to another shard.
+const CROSSES: u8 = 1;
+/// PFC frames wait to be sent.
+const PFC_WAITS: u8 = 2;
+
+impl Transmitter {
+    /// An idle one; its wiring is for the caller to set.
+    pub(crate) fn new(turn: Turn, crosses: bool) -> Self {
+        Transmitter {
+            busy_until: Time::ZERO,
+            wake_at: Time::MAX,
+            arrival_delay: Delta::ZERO,
+            bytes: 0,
+            packets: 0,
+            ps_per_byte: 0,
+            peer: 0,
+            mmu: 0,
+            base: 0,
+            wred: 0,
+            nonempty: 0,
+            paused: 0,
+            flags: if crosses { CROSSES } else { 0 },
+            turn,
+        }
+    }
+
+    /// True if the peer belongs to another shard.
+    #[inline]
+    pub(crate) fn crosses(&self) -> bool {
+        self.flags & CROSSES != 0
+    }
+}
+
+const _: () = assert!(size_of::<Transmitter>() == 64 && size_of::<Arrivals>() == 64);
+const _: () = assert!(size_of::<Queue>() == 64);
+
+/// What few frames touch.
+#[derive(Debug)]
+pub(crate) struct Aside {
     /// Priorities told to pause, from downstream.
     pub(crate) pause: PauseState,
     /// When the live `PauseExpire` event fires.
     pub(crate) expire_at: Time,
     /// PFC frames that have arrived and take effect after the response time.
-    pub(crate) pfc_in: VecDeque<(Time, u8, u16)>,
+    pub(crate) pfc_in: Fifo<(Time, u8, u16)>,
     /// When the live `PfcRefresh` event fires.
     pub(crate) refresh_at: Time,
     /// XOFF state towards upstream.
     pub(crate) pfc: PfcSender,
     /// PFC frames that leave next: priority and quanta.
-    pub(crate) pfc_out: VecDeque<(u8, u16)>,
-    pub(crate) queues: [Queue; PRIORITIES],
+    pfc_out: Fifo<(u8, u16)>,
     scheduler: Scheduler,
-    /// ECN marking (switches).
-    pub(crate) wred: PortWred,
+    /// For marking.
     pub(crate) random: Stream,
-    /// Everything that is counted here.
-    pub counters: PortCounters,
+    /// Everything else that is counted here.
+    pub(crate) counters: PortCounters,
+}
+
+/// One port. At a NIC the queues hold ACKs, NAKs and CNPs; data comes from QPs.
+#[derive(Debug)]
+pub struct Port {
+    pub(crate) tx: Transmitter,
+    pub(crate) rx: Arrivals,
+    pub(crate) queues: [Queue; PRIORITIES],
+    pub(crate) aside: Box<Aside>,
 }
 
 impl Port {
     pub(crate) fn new(
+        tx: Transmitter,
+        rx: Arrivals,
         scheduler: Scheduler,
         pfc: PfcSender,
-        wred: PortWred,
         random: Stream,
     ) -> Self {
-        Port {
-            busy_until: Time::ZERO,
-            wake_at: Time::MAX,
-            nonempty: 0,
+        let aside = Aside {
             pause: PauseState::default(),
             expire_at: Time::MAX,
-            pfc_in: VecDeque::new(),
+            pfc_in: Fifo::default(),
             refresh_at: Time::MAX,
             pfc,
-            pfc_out: VecDeque::new(),
-            queues: Default::default(),
+            pfc_out: Fifo::default(),
             scheduler,
-            wred,
             random,
             counters: PortCounters::default(),
-        }
+        };
+        Port { tx, rx, queues: Default::default(), aside: Box::new(aside) }
     }
 
     /// Queues (a bit each) that have frames.
     #[inline]
     pub fn nonempty(&self) -> u8 {
-        self.nonempty
+        self.tx.nonempty
+    }
+
+    /// Queues (a bit each) that are told to pause.
+    #[inline]
+    pub fn paused(&self) -> u8 {
+        self.tx.paused
+    }
+
+    /// True if a PFC frame waits to be sent.
+    #[inline]
+    pub(crate) fn pfc_waits(&self) -> bool {
+        self.tx.flags & PFC_WAITS != 0
+    }
+
+    /// Lets `change` change the pause state; returns how many more priorities are paused then.
+    pub(crate) fn change_pause(&mut self, change: impl FnOnce(&mut PauseState)) -> i64 {
+        let before = self.tx.paused.count_ones();
+        change(&mut self.aside.pause);
+        self.tx.paused = self.aside.pause.paused();
+        i64::from(self.tx.paused.count_ones()) - i64::from(before)
+    }
+
+    /// A PFC frame leaves as soon as it can: priority and quanta.
+    pub(crate) fn push_pfc(&mut self, priority: u8, quanta: u16) {
+        self.aside.pfc_out.push((priority, quanta));
+        self.tx.flags |= PFC_WAITS;
+    }
+
+    /// Takes the PFC frame that leaves next.
+    pub(crate) fn pop_pfc(&mut self) -> Option<(u8, u16)> {
+        let frame = self.aside.pfc_out.pop();
+        if self.aside.pfc_out.is_empty() {
+            self.tx.flags &= !PFC_WAITS;
+        }
+        frame
     }
 
     /// Puts a frame into its queue.
     #[inline]
     pub(crate) fn enqueue(&mut self, now: Time, packet: Packet) {
-        self.nonempty |= 1 << packet.queue;
+        self.tx.nonempty |= 1 << packet.queue;
         self.queues[usize::from(packet.queue)].push(now, packet);
+    }
+
+    /// True if a frame that comes now would leave at once, before any other: it counts as having
+    /// been queued, and need not be.
+    #[inline]
+    pub(crate) fn passes(&mut self, now: Time, packet: &Packet) -> bool {
+        let Transmitter { busy_until, nonempty, paused, flags, turn, .. } = &mut self.tx;
+        let bit = 1 << packet.queue;
+        let free = now > *busy_until && *flags & PFC_WAITS == 0 && *nonempty & !*paused == 0;
+        if !free || *paused & bit != 0 || turn.only(bit).is_none() {
+            return false;
+        }
+        self.queues[usize::from(packet.queue)].pass(packet.len);
+        true
     }
 
     /// Takes the next frame from the `allowed` queues (a bit each).
     #[inline]
     pub(crate) fn dequeue(&mut self, now: Time, allowed: u8) -> Option<Packet> {
-        let eligible = self.nonempty & allowed;
+        let eligible = self.tx.nonempty & allowed;
         if eligible == 0 {
             return None;
         }
-        let queue = self.scheduler.pick(eligible, |queue| self.queues[queue].head_len());
+        let queue = self.tx.turn.only(eligible).unwrap_or_else(|| {
+            let head = |queue: usize| self.queues[queue].head_len();
+            self.aside.scheduler.pick(&mut self.tx.turn, eligible, head)
+        });
         let packet = self.queues[queue].pop(now);
         if self.queues[queue].packets.is_empty() {
-            self.nonempty &= !(1 << queue);
+            self.tx.nonempty &= !(1 << queue);
         }
         packet
     }

@@ -171,6 +171,11 @@ impl LinkClock {
         self.rate
     }
 
+    /// Picoseconds per byte where that is whole and no rounding applies; else zero.
+    pub fn ps_per_byte(&self) -> u64 {
+        self.ps_per_byte
+    }
+
     /// How times are rounded.
     pub fn frame_time(&self) -> FrameTime {
         self.frame_time

@@ -75,6 +75,12 @@ impl<E: Code, M> Agenda<E, M> {
         Some(E::of_code(code))
     }
 
+    /// The event that comes `count` after the next one, if that is about to come too.
+    #[inline]
+    pub(crate) fn ahead(&self, count: usize) -> Option<E> {
+        self.wheel.ahead(count).map(E::of_code)
+    }
+
     /// Moves the clock forward without an event.
     pub(crate) fn advance(&mut self, time: Time) {
         debug_assert!(time >= self.now);

@@ -23,6 +23,10 @@ pub trait Model: Send {
 
     /// Handles one event at `agenda.now()`.
     fn handle(&mut self, event: Self::Event, agenda: &mut Agenda<Self::Event, Self::Message>);
+    /// `event` will be handled soon: asks for the memory that it will need, first for what can be
+    /// found at once (3 calls to go), then for what that leads to (2, 1).
+    #[inline]
+    fn foresee(&self, _event: Self::Event, _calls: usize) {}
     /// Takes a message from another shard.
     fn accept(&mut self, message: Self::Message, agenda: &mut Agenda<Self::Event, Self::Message>);
     /// Does what the timeline holds for `time`; every earlier event has been handled.
@@ -149,6 +153,11 @@ impl<M: Model> Shard<M> {
     fn handle(&mut self, end: Time, count: u64) -> bool {
         for _ in 0..count {
             let Some(event) = self.agenda.pop_before(end) else { return false };
+            for (calls, count) in [(3, 11), (2, 7), (1, 3)] {
+                if let Some(event) = self.agenda.ahead(count) {
+                    self.model.foresee(event, calls);
+                }
+            }
             self.model.handle(event, &mut self.agenda);
             self.events += 1;
         }

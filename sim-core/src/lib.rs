@@ -10,6 +10,7 @@
 pub mod agenda;
 pub mod engine;
 pub mod fingerprint;
+mod prefetch;
 pub mod rng;
 pub mod time;
 pub mod units;
@@ -18,5 +19,6 @@ mod wheel;
 pub use agenda::{Agenda, Code};
 pub use engine::{Conductor, Control, Engine, Limits, Model, Step, Stop};
 pub use fingerprint::Fingerprint;
+pub use prefetch::prefetch;
 pub use time::{Delta, Time};
 pub use units::{Bytes, ParseUnitError, Rate};

@@ -143,6 +143,13 @@ impl Wheel {
         Some((time, key as u32))
     }
 
+    /// The code of the entry that comes `count` after the next one, if it is in the open slot.
+    #[inline]
+    pub(crate) fn ahead(&self, count: usize) -> Option<u32> {
+        let place = self.keys.len().checked_sub(count + 1)?;
+        self.keys.get(place).map(|key| *key as u32)
+    }
+
     /// Opens the next slot that has entries, if it begins before `end`.
     fn open_next(&mut self, end: Time) -> bool {
         let near = self.next_slot().unwrap_or(u64::MAX);

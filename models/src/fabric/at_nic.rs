@@ -15,14 +15,14 @@ use crate::probe::Probe;
 
 impl<P: Probe> Fabric<P> {
     pub(super) fn nic_of(&self, port: u32) -> usize {
-        self.wiring.wires[port as usize].owner as usize
+        self.ports[port as usize].rx.owner as usize
     }
 
     /// Control frames first, then QPs in turn.
     pub(super) fn send_from_nic(&mut self, port: u32, agenda: &mut Queue) {
         let now = agenda.now();
         let index = self.nic_of(port);
-        let paused = self.ports[port as usize].pause.paused();
+        let paused = self.ports[port as usize].paused();
         let waits = self.nics[index].params.config.pfc.control_waits;
         let allowed = if waits { !paused } else { u8::MAX };
         let control = self.ports[port as usize].dequeue(now, allowed);
@@ -52,9 +52,9 @@ impl<P: Probe> Fabric<P> {
         agenda: &mut Queue,
     ) {
         let state = &self.ports[port as usize];
-        let busy_until = state.busy_until;
+        let busy_until = state.tx.busy_until;
         let busy = busy_until >= agenda.now();
-        let control = state.nonempty() & allowed != 0 || !state.pfc_out.is_empty();
+        let control = state.nonempty() & allowed != 0 || state.pfc_waits();
         let arbiter = &self.nics[nic].arbiter;
         let open = |slot| {
             let sender = &self.senders[arbiter.qp(slot) as usize];
@@ -273,7 +273,7 @@ impl<P: Probe> Fabric<P> {
     pub(super) fn arrive_at_nic(&mut self, port: u32, packet: Packet, agenda: &mut Queue) {
         let qp = &self.wiring.qps[packet.qp as usize];
         let host = if packet.kind == Kind::Data { qp.target } else { qp.source };
-        if host != self.wiring.wires[port as usize].node {
+        if host != self.ports[port as usize].rx.node {
             return self.drop(agenda.now(), port, &packet, DropReason::NoRoute, false);
         }
         let index = self.nic_of(port);
@@ -312,7 +312,7 @@ impl<P: Probe> Fabric<P> {
             }
         }
         let Some(buffer) = &self.nics[nic].receive else { return };
-        let asserted = self.ports[port as usize].pfc.asserted();
+        let asserted = self.ports[port as usize].aside.pfc.asserted();
         if lossless && buffer.above_xoff() && asserted & (1 << priority) == 0 {
             self.assert_xoff(port, priority, agenda);
         }
@@ -341,7 +341,7 @@ impl<P: Probe> Fabric<P> {
         self.tally.last_activity = agenda.now();
         self.arrived(&packet);
         self.receive_data(index, port, &packet, agenda);
-        let asserted = self.ports[port as usize].pfc.asserted();
+        let asserted = self.ports[port as usize].aside.pfc.asserted();
         if below_xon {
             for priority in (0..8).filter(|priority| asserted & (1 << priority) != 0) {
                 self.release_xoff(port, priority, agenda);

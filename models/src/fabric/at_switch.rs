@@ -2,70 +2,58 @@
 
 use super::{Fabric, Queue};
 use crate::counters::DropReason;
-use crate::packet::{Kind, Packet};
+use crate::packet::Packet;
+use crate::port::Port;
 use crate::probe::Probe;
 use crate::switch::{MarkAt, Refusal};
 
 impl<P: Probe> Fabric<P> {
     /// Route, admit, queue.
+    #[inline]
     pub(super) fn arrive_at_switch(&mut self, port: u32, mut packet: Packet, agenda: &mut Queue) {
         let now = agenda.now();
-        let wire = &self.wiring.wires[port as usize];
         if packet.ttl <= 1 {
             return self.drop(now, port, &packet, DropReason::Ttl, false);
         }
+        let Some(out) = self.ways.next(&packet, &self.wiring, &self.switches) else {
+            return self.drop(now, port, &packet, DropReason::NoRoute, false);
+        };
         packet.ttl -= 1;
-        let qp = &self.wiring.qps[packet.qp as usize];
-        let forward = packet.kind == Kind::Data;
-        let (target, address) = match forward {
-            true => (qp.target, qp.target_address),
-            false => (qp.source, qp.source_address),
-        };
-        let switch = &mut self.switches[wire.owner as usize];
-        let egress = match *self.wiring.next_hops(wire.node, target, address) {
-            [] => return self.drop(now, port, &packet, DropReason::NoRoute, false),
-            [only] => only,
-            ref several => {
-                let tuple = if forward { qp.tuple } else { qp.tuple.reversed() };
-                several[switch.ecmp.choose(&tuple, several.len())]
-            }
-        };
-        let out = wire.first_port + u32::from(egress);
-        let (queue, pg) = switch.classifiers[usize::from(wire.index)].of(&packet);
-        packet.ingress = wire.index;
-        packet.queue = queue;
-        packet.pg = pg;
-        let cells = switch.cells(packet.len);
-        let (in_slice, in_base) = switch.places[usize::from(wire.index)];
-        let (out_slice, out_base) = switch.places[usize::from(egress)];
-        let out_queue = out_base as usize + usize::from(queue);
-        let admitted = switch.mmus[usize::from(out_slice)].egress_admits(out_queue, cells);
-        let xoff = admitted.and_then(|()| {
-            let group = in_base as usize + usize::from(pg);
-            switch.mmus[usize::from(in_slice)].charge_ingress(group, cells)
-        });
-        let xoff = match xoff {
+        let rx = &self.ports[port as usize].rx;
+        (packet.queue, packet.pg) = self.classifiers[usize::from(rx.classifier)].of(&packet);
+        packet.ingress = rx.index;
+        let cells = self.switches[rx.owner as usize].cells(packet.len);
+        let (in_mmu, group) = (rx.mmu as usize, rx.base as usize + usize::from(packet.pg));
+        let tx = &self.ports[out as usize].tx;
+        let queue = usize::from(packet.queue);
+        let (out_mmu, out_queue, wred) = (tx.mmu as usize, tx.base as usize + queue, tx.wred);
+        let admitted = self.mmus[out_mmu].egress_admits(out_queue, cells);
+        let xoff = match admitted.and_then(|()| self.mmus[in_mmu].charge_ingress(group, cells)) {
             Ok(xoff) => xoff,
             Err(refusal) => return self.refuse(port, &packet, refusal, agenda),
         };
-        switch.mmus[usize::from(out_slice)].charge_egress(out_queue, cells);
+        self.mmus[out_mmu].charge_egress(out_queue, cells);
         self.tally.held += 1;
         if xoff {
-            self.assert_xoff(port, pg, agenda);
+            self.assert_xoff(port, packet.pg, agenda);
         }
         let state = &mut self.ports[out as usize];
-        if let Some(wred) = &state.wred[usize::from(queue)]
+        if let Some(wred) = &self.wreds[usize::from(wred)][queue]
             && wred.mark_at == MarkAt::Enqueue
             && packet.ect()
         {
-            let depth = state.queues[usize::from(queue)].bytes() + u64::from(packet.len);
-            if wred.marks(depth, &mut state.random) {
-                state.counters.ecn_marked[usize::from(queue)] += 1;
+            let depth = state.queues[queue].bytes() + u64::from(packet.len);
+            if wred.marks(depth, &mut state.aside.random) {
+                state.aside.counters.ecn_marked[queue] += 1;
                 packet.mark();
             }
         }
+        if state.passes(now, &packet) {
+            // no queue is left, so nothing marks it
+            return self.release(out, packet, agenda);
+        }
         state.enqueue(now, packet);
-        if state.pause.paused() & (1 << queue) == 0 {
+        if state.paused() & (1 << queue) == 0 {
             self.kick(out, agenda);
         }
     }
@@ -81,38 +69,45 @@ impl<P: Probe> Fabric<P> {
         self.drop(agenda.now(), port, packet, reason, lossless);
     }
 
-    /// Takes the next frame out of the buffer, marks it, and sends it.
+    /// Takes the next frame out of its queue, marks it, and sends it.
+    #[inline]
     pub(super) fn send_from_switch(&mut self, port: u32, agenda: &mut Queue) {
-        let now = agenda.now();
         let state = &mut self.ports[port as usize];
-        let Some(mut packet) = state.dequeue(now, !state.pause.paused()) else { return };
+        let Some(mut packet) = state.dequeue(agenda.now(), !state.paused()) else { return };
         let queue = usize::from(packet.queue);
-        if let Some(wred) = &state.wred[queue]
+        if let Some(wred) = &self.wreds[usize::from(state.tx.wred)][queue]
             && wred.mark_at == MarkAt::Dequeue
             && packet.ect()
-            && wred.marks(state.queues[queue].bytes(), &mut state.random)
+            && wred.marks(state.queues[queue].bytes(), &mut state.aside.random)
         {
-            state.counters.ecn_marked[queue] += 1;
+            state.aside.counters.ecn_marked[queue] += 1;
             packet.mark();
         }
-        let wire = &self.wiring.wires[port as usize];
-        let switch = &mut self.switches[wire.owner as usize];
+        self.release(port, packet, agenda);
+    }
+
+    /// Takes a frame out of the buffer and sends it.
+    #[inline]
+    fn release(&mut self, port: u32, packet: Packet, agenda: &mut Queue) {
+        let Port { tx, rx, .. } = &self.ports[port as usize];
+        let switch = &self.switches[rx.owner as usize];
+        let ingress = rx.first_port + u32::from(packet.ingress);
         let cells = switch.cells(packet.len);
-        let (out_slice, out_base) = switch.places[usize::from(wire.index)];
-        switch.mmus[usize::from(out_slice)].release_egress(out_base as usize + queue, cells);
-        let (in_slice, in_base) = switch.places[usize::from(packet.ingress)];
-        let group = in_base as usize + usize::from(packet.pg);
-        let xon = switch.mmus[usize::from(in_slice)].release_ingress(group, cells);
+        let (slice, base) = switch.places[usize::from(packet.ingress)];
+        let in_mmu = switch.first_mmu as usize + usize::from(slice);
+        let group = base as usize + usize::from(packet.pg);
+        let (out_mmu, queue) = (tx.mmu as usize, tx.base as usize + usize::from(packet.queue));
+        self.mmus[out_mmu].release_egress(queue, cells);
+        let xon = self.mmus[in_mmu].release_ingress(group, cells);
         self.tally.held -= 1;
-        let ingress = wire.first_port + u32::from(packet.ingress);
         // this port counts as busy while the XON goes out (it may go out here)
         self.transmit(port, packet, agenda);
         if xon {
             self.release_xoff(ingress, packet.pg, agenda);
         }
         let state = &self.ports[port as usize];
-        if state.nonempty() & !state.pause.paused() != 0 || !state.pfc_out.is_empty() {
-            let busy_until = state.busy_until;
+        if state.nonempty() & !state.paused() != 0 || state.pfc_waits() {
+            let busy_until = state.tx.busy_until;
             self.wake(port, busy_until, agenda);
         }
     }

@@ -8,6 +8,7 @@ use sim_core::{Delta, Time};
 
 use super::host_parts::{dmas, executors};
 use super::spec::Spec;
+use super::ways::Ways;
 use super::wiring::{Role, Wire, Wiring};
 use super::{Fabric, Followers, Queue, check, qps};
 use crate::collective::{Executor, NcclConfig, Setting, jobs};
@@ -17,12 +18,13 @@ use crate::link::Pipe;
 use crate::load_balance::Ecmp;
 use crate::nic::{Dma, Nic, NicConfig, NicParams, ReceiveBuffer, ReceiveConfig, Receiver, Sender};
 use crate::pfc::PfcSender;
-use crate::port::{Port, PortWred};
+use crate::port::{Arrivals, Port, Transmitter};
 use crate::probe::Probe;
 use crate::routing::Routes;
 use crate::scheduler::Scheduler;
 use crate::switch::{
-    BufferPlan, Classifier, PortPlan, SchedulerConfig, Switch, SwitchConfig, Wred, plan_buffer,
+    BufferPlan, Classifier, PortPlan, PortWred, SchedulerConfig, Switch, SwitchConfig, Wred,
+    plan_buffer,
 };
 use crate::topology::{NodeKind, Topology};
 use crate::traffic::FLOWS_MAX;
@@ -323,13 +325,17 @@ impl Plan {
     pub fn build<P: Probe>(&self, shard: usize) -> Result<Fabric<P>, BuildError> {
         let wiring = self.wiring.clone();
         let switches = self.build_switches();
-        let nics = self.build_nics();
+        let mut tables = Tables::default();
         let mut fabric = Fabric {
             shard: shard as u16,
-            ports: self.build_ports()?,
-            pipes: self.build_pipes(),
+            gap: wiring.frames.gap.into(),
+            ports: self.build_ports(shard as u16, &switches, &mut tables)?,
             switches,
-            nics,
+            mmus: self.buffers.iter().flat_map(|buffer| buffer.mmus.iter().cloned()).collect(),
+            classifiers: tables.classifiers,
+            wreds: tables.wreds,
+            ways: Ways::new(wiring.qps.len()),
+            nics: self.build_nics(),
             dmas: wiring.dmas.iter().map(|dma| Dma::new(dma.rate)).collect(),
             executors: self.executors.clone(),
             host_at: vec![Time::MAX; self.executors.len()],
@@ -352,27 +358,18 @@ impl Plan {
         let nodes = topology
             .switches()
             .filter_map(|node| Some((node, self.spec.switches[node.index()].as_deref()?)));
-        let mut classifiers: Vec<Arc<Classifier>> = Vec::new();
-        let mut classifier = |config: &SwitchConfig| {
-            let new = Classifier::new(&config.qos);
-            if let Some(known) = classifiers.iter().find(|known| ***known == new) {
-                return known.clone();
-            }
-            classifiers.push(Arc::new(new));
-            classifiers[classifiers.len() - 1].clone()
-        };
+        let mut mmus = 0;
         let build = |((node, config), buffer): ((NodeId, &SwitchConfig), &BufferPlan)| {
-            let ports: Vec<&SwitchConfig> = topology
-                .ports_of(node)
-                .filter_map(|port| self.spec.switch_ports[port.index()].as_deref())
-                .collect();
+            let first_mmu = mmus;
+            mmus += buffer.mmus.len() as u32;
+            let ports = topology.ports_of(node);
+            let ports = ports.filter_map(|port| self.spec.switch_ports[port.index()].as_deref());
             Switch {
-                mmus: buffer.mmus.clone(),
+                first_mmu,
                 places: buffer.places.clone(),
                 cell: config.buffer.cell.get() as u32,
                 ecmp: Ecmp::new(&config.ecmp, topology.node(node).number),
-                classifiers: ports.iter().map(|port| classifier(port)).collect(),
-                pfc_to_queue: ports.iter().map(|port| pfc_to_queue(port)).collect(),
+                pfc_to_queue: ports.map(pfc_to_queue).collect(),
             }
         };
         nodes.zip(&self.buffers).map(build).collect()
@@ -395,46 +392,101 @@ impl Plan {
         nics
     }
 
-    fn build_ports(&self) -> Result<Vec<Port>, BuildError> {
+    fn build_ports(
+        &self,
+        shard: u16,
+        switches: &[Switch],
+        tables: &mut Tables,
+    ) -> Result<Vec<Port>, BuildError> {
         let topology = &self.spec.topology;
         let largest = self.wiring.frames.largest(largest_mtu(&self.spec));
-        let unmarked: PortWred = Arc::new([None; PRIORITIES]);
         let nic_scheduler =
             SchedulerConfig { strict: (0..8).rev().collect(), ..Default::default() };
         let mut ports = Vec::with_capacity(topology.ports().len());
         for id in (0..topology.ports().len() as u32).map(PortId) {
-            let rate = topology.port(id).rate;
-            let clock = LinkClock::new(rate, self.spec.wire.frame_time);
-            let random = Stream::new(self.spec.seed, Domain::Marking, u64::from(id.0));
-            let (timing, scheduler, wred) = match device(&self.spec, id) {
+            let wire = &self.wiring.wires[id.index()];
+            let random = |domain| Stream::new(self.spec.seed, domain, u64::from(id.0));
+            let loss = topology.port(id).loss;
+            let pipe = Pipe::new((loss > 0.0).then(|| (loss, random(Domain::Loss))));
+            let (timing, scheduler, wred, classifier, (mmu, base)) = match device(&self.spec, id) {
                 Device::Switch(config) => {
-                    let scheduler = Scheduler::new(&config.scheduler, largest);
-                    (config.pfc.timing(), scheduler, port_wred(config, &unmarked)?)
+                    let switch = &switches[wire.owner as usize];
+                    let (slice, base) = switch.places[usize::from(wire.index)];
+                    let place = (switch.first_mmu + u32::from(slice), base);
+                    let (wred, classifier) = tables.of(config)?;
+                    (config.pfc.timing(), &config.scheduler, wred, classifier, place)
                 }
                 Device::Nic(config) => {
-                    let scheduler = Scheduler::new(&nic_scheduler, largest);
-                    (config.pfc.timing(), scheduler, unmarked.clone())
+                    (config.pfc.timing(), &nic_scheduler, 0, super::NO_CLASSIFIER, (0, 0))
                 }
             };
             let refresh = match (timing.quanta, timing.refresh) {
                 (0, _) => Delta::MAX,
                 (_, Some(refresh)) if refresh > Delta::ZERO => refresh,
-                (quanta, _) => clock.quanta(quanta) / 2,
+                (quanta, _) => wire.clock.quanta(quanta) / 2,
             };
-            ports.push(Port::new(scheduler, PfcSender::new(refresh), wred, random));
+            let scheduler = Scheduler::new(scheduler, largest);
+            let mut tx = Transmitter::new(scheduler.turn(), wire.peer_shard != shard);
+            tx.arrival_delay = wire.arrival_delay;
+            // a rate so low that it does not fit takes the general way
+            tx.ps_per_byte = u32::try_from(wire.clock.ps_per_byte()).unwrap_or(0);
+            (tx.peer, tx.mmu, tx.base, tx.wred) = (wire.peer, mmu, base, wred);
+            let rx = Arrivals {
+                pipe,
+                bytes: 0,
+                node: wire.node,
+                owner: wire.owner,
+                first_port: wire.first_port,
+                index: wire.index,
+                classifier,
+                mmu,
+                base,
+            };
+            let marking = random(Domain::Marking);
+            ports.push(Port::new(tx, rx, scheduler, PfcSender::new(refresh), marking));
         }
         Ok(ports)
     }
+}
 
-    fn build_pipes(&self) -> Vec<Pipe> {
-        let topology = &self.spec.topology;
-        let pipe = |(id, port): (usize, &crate::topology::Port)| {
-            let random = || Stream::new(self.spec.seed, Domain::Loss, id as u64);
-            let loss = (port.loss > 0.0).then(|| (port.loss, random()));
-            Pipe::new(loss)
-        };
-        topology.ports().iter().enumerate().map(pipe).collect()
+/// What ports share; the first marking marks nothing.
+struct Tables {
+    classifiers: Vec<Classifier>,
+    wreds: Vec<PortWred>,
+    /// Configurations that were seen, and what they became.
+    known: Vec<(*const SwitchConfig, u16, u16)>,
+}
+
+impl Default for Tables {
+    fn default() -> Self {
+        let wreds = vec![[None; PRIORITIES]];
+        Tables { classifiers: Vec::new(), wreds, known: Vec::new() }
     }
+}
+
+impl Tables {
+    /// The numbers of a switch port's marking and classifier.
+    fn of(&mut self, config: &SwitchConfig) -> Result<(u16, u16), BuildError> {
+        let pointer: *const SwitchConfig = config;
+        if let Some((_, wred, classifier)) = self.known.iter().rev().find(|k| k.0 == pointer) {
+            return Ok((*wred, *classifier));
+        }
+        let wred = intern(&mut self.wreds, port_wred(config)?)?;
+        let classifier = intern(&mut self.classifiers, Classifier::new(&config.qos))?;
+        self.known.push((pointer, wred, classifier));
+        Ok((wred, classifier))
+    }
+}
+
+/// The number of a value among the different ones.
+fn intern<T: PartialEq>(all: &mut Vec<T>, new: T) -> Result<u16, BuildError> {
+    let known = all.iter().position(|known| *known == new);
+    let index = known.unwrap_or(all.len());
+    if known.is_none() {
+        all.push(new);
+    }
+    let many = |_| BuildError::new("switch", "at most 65534 different kinds of port can be");
+    u16::try_from(index).ok().filter(|index| *index < super::NO_CLASSIFIER).ok_or(()).map_err(many)
 }
 
 /// Queue that a received PFC priority pauses; 255 where it is not obeyed.
@@ -446,16 +498,13 @@ fn pfc_to_queue(config: &SwitchConfig) -> [u8; PRIORITIES] {
     })
 }
 
-fn port_wred(config: &SwitchConfig, unmarked: &PortWred) -> Result<PortWred, BuildError> {
-    if config.ecn.is_empty() {
-        return Ok(unmarked.clone());
-    }
+fn port_wred(config: &SwitchConfig) -> Result<PortWred, BuildError> {
     let mut wred = [None; PRIORITIES];
     for (queue, entry) in &config.ecn {
         let key = format!("switch.ecn.{queue}");
         wred[usize::from(*queue)] = Some(Wred::new(entry, config.buffer.cell, &key)?);
     }
-    Ok(Arc::new(wred))
+    Ok(wred)
 }
 
 impl<P: Probe> Fabric<P> {

@@ -14,15 +14,17 @@ mod check;
 mod conduct;
 mod event;
 mod followers;
+mod foresee;
 mod host_parts;
 mod observe;
 mod path;
 mod qps;
 mod run;
 mod spec;
+mod ways;
 mod wiring;
 
-use sim_core::{Agenda, Model, Time};
+use sim_core::{Agenda, Delta, Model, Time};
 
 pub use build::{Plan, plan};
 pub use conduct::{StopReason, Timeline};
@@ -36,12 +38,12 @@ pub use wiring::{DmaInfo, QpInfo, Role, Wire, Wiring};
 use crate::collective::{Executor, Output};
 use crate::counters::DropReason;
 use crate::ids::PortId;
-use crate::link::Pipe;
 use crate::nic::{Dma, Nic, Receiver, Sender};
 use crate::packet::{Kind, Packet};
 use crate::port::Port;
 use crate::probe::Probe;
-use crate::switch::Switch;
+use crate::switch::{Classifier, Mmu, PortWred, Switch};
+use ways::Ways;
 use wiring::SharedWiring;
 
 /// The components of one shard. Vectors are dense over the whole fabric; only what belongs to
@@ -50,10 +52,16 @@ use wiring::SharedWiring;
 pub struct Fabric<P: Probe = ()> {
     pub(crate) wiring: SharedWiring,
     pub(crate) shard: u16,
+    /// Preamble and gap, in bytes.
+    pub(crate) gap: u64,
     pub(crate) ports: Vec<Port>,
-    /// By receiving port.
-    pub(crate) pipes: Vec<Pipe>,
     pub(crate) switches: Vec<Switch>,
+    /// Of all switches, slice by slice.
+    pub(crate) mmus: Vec<Mmu>,
+    /// What ports classify and mark by; equal ones stand here once.
+    pub(crate) classifiers: Vec<Classifier>,
+    pub(crate) wreds: Vec<PortWred>,
+    pub(crate) ways: Ways,
     pub(crate) nics: Vec<Nic>,
     pub(crate) dmas: Vec<Dma>,
     /// By node: the hosts that run collectives, and when their live event fires.
@@ -163,9 +171,18 @@ impl<P: Probe> Model for Fabric<P> {
         }
     }
 
+    #[inline]
+    fn foresee(&self, event: Event, calls: usize) {
+        match event {
+            Event::Deliver(port) => self.foresee_delivery(port, calls),
+            Event::Depart(port) => self.foresee_departure(port, calls),
+            _ => {}
+        }
+    }
+
     fn accept(&mut self, crossing: Crossing, agenda: &mut Queue) {
         let Crossing { port, arrival, packet } = crossing;
-        if let Some(time) = self.pipes[port as usize].push(arrival, packet) {
+        if let Some(time) = self.ports[port as usize].rx.pipe.push(arrival, packet) {
             agenda.at(time, Event::Deliver(port));
         }
     }
@@ -179,7 +196,18 @@ impl<P: Probe> Model for Fabric<P> {
     }
 }
 
+/// The classifier of NICs, which have none.
+const NO_CLASSIFIER: u16 = u16::MAX;
+
 impl<P: Probe> Fabric<P> {
+    /// The MMUs of a switch, by index.
+    pub(crate) fn mmus_of(&self, switch: usize) -> std::ops::Range<usize> {
+        let first = |switch: usize| {
+            self.switches.get(switch).map_or(self.mmus.len(), |switch| switch.first_mmu as usize)
+        };
+        first(switch)..first(switch + 1)
+    }
+
     /// Frames that have left a port.
     pub fn packet_hops(&self) -> u64 {
         self.tally.packet_hops
@@ -193,22 +221,22 @@ impl<P: Probe> Fabric<P> {
     /// The frame at the head of a port's pipe has arrived.
     #[inline]
     fn deliver(&mut self, port: u32, agenda: &mut Queue) {
-        let pipe = &mut self.pipes[port as usize];
-        let Some((packet, next)) = pipe.pop() else { return };
+        let rx = &mut self.ports[port as usize].rx;
+        let Some((packet, next)) = rx.pipe.pop() else { return };
         if let Some(next) = next {
             agenda.at(next, Event::Deliver(port));
         }
         let now = agenda.now();
         self.tally.last_activity = now;
-        let counters = &mut self.ports[port as usize].counters;
-        counters.rx_bytes += u64::from(packet.len);
-        if pipe.loses() {
+        rx.bytes += u64::from(packet.len);
+        let is_switch = rx.classifier != NO_CLASSIFIER;
+        if rx.pipe.loses() {
             return self.drop(now, port, &packet, DropReason::Corrupt, false);
         }
         self.probe.receive(now, PortId(port), &packet);
         if packet.kind == Kind::Pfc {
             self.pfc_arrives(port, &packet, agenda);
-        } else if self.wiring.wires[port as usize].is_switch {
+        } else if is_switch {
             self.arrive_at_switch(port, packet, agenda);
         } else {
             self.arrive_at_nic(port, packet, agenda);
@@ -219,7 +247,7 @@ impl<P: Probe> Fabric<P> {
     #[cold]
     fn drop(&mut self, now: Time, port: u32, packet: &Packet, reason: DropReason, lossless: bool) {
         self.tally.live -= 1;
-        let counters = &mut self.ports[port as usize].counters;
+        let counters = &mut self.ports[port as usize].aside.counters;
         counters.drops[reason as usize] += 1;
         counters.lossless_drops += u32::from(lossless);
         if packet.kind != Kind::Pfc {
@@ -232,7 +260,7 @@ impl<P: Probe> Fabric<P> {
     /// Something was queued at `port`: sends it at once if the port is idle.
     #[inline]
     pub(crate) fn kick(&mut self, port: u32, agenda: &mut Queue) {
-        let busy_until = self.ports[port as usize].busy_until;
+        let busy_until = self.ports[port as usize].tx.busy_until;
         if agenda.now() > busy_until {
             self.send_next(port, agenda);
         } else {
@@ -243,23 +271,23 @@ impl<P: Probe> Fabric<P> {
     /// Makes sure that `port` looks for something to send at `time`, or earlier.
     #[inline]
     pub(crate) fn wake(&mut self, port: u32, time: Time, agenda: &mut Queue) {
-        let state = &mut self.ports[port as usize];
-        if time < state.wake_at {
-            state.wake_at = time;
+        let tx = &mut self.ports[port as usize].tx;
+        if time < tx.wake_at {
+            tx.wake_at = time;
             agenda.at(time, Event::Depart(port));
         }
     }
 
     #[inline]
     fn depart(&mut self, port: u32, agenda: &mut Queue) {
-        let state = &mut self.ports[port as usize];
+        let tx = &mut self.ports[port as usize].tx;
         let now = agenda.now();
-        if state.wake_at != now {
+        if tx.wake_at != now {
             return;
         }
-        state.wake_at = Time::MAX;
-        if now < state.busy_until {
-            let busy_until = state.busy_until;
+        tx.wake_at = Time::MAX;
+        if now < tx.busy_until {
+            let busy_until = tx.busy_until;
             return self.wake(port, busy_until, agenda);
         }
         self.send_next(port, agenda);
@@ -268,10 +296,13 @@ impl<P: Probe> Fabric<P> {
     /// Sends the next frame of an idle port, if there is one.
     #[inline]
     fn send_next(&mut self, port: u32, agenda: &mut Queue) {
-        if let Some((priority, quanta)) = self.ports[port as usize].pfc_out.pop_front() {
+        let state = &mut self.ports[port as usize];
+        if state.pfc_waits()
+            && let Some((priority, quanta)) = state.pop_pfc()
+        {
             return self.send_pfc(port, priority, quanta, agenda);
         }
-        if self.wiring.wires[port as usize].is_switch {
+        if state.rx.classifier != NO_CLASSIFIER {
             self.send_from_switch(port, agenda);
         } else {
             self.send_from_nic(port, agenda);
@@ -282,24 +313,27 @@ impl<P: Probe> Fabric<P> {
     #[inline]
     pub(crate) fn transmit(&mut self, port: u32, packet: Packet, agenda: &mut Queue) {
         let now = agenda.now();
-        let wire = &self.wiring.wires[port as usize];
-        let state = &mut self.ports[port as usize];
-        state.busy_until = now + wire.clock.time(self.wiring.frames.wire_len(packet.len));
-        state.counters.tx_bytes += u64::from(packet.len);
-        state.counters.tx_packets += 1;
+        let wire_len = u64::from(packet.len) + self.gap;
+        let tx = &mut self.ports[port as usize].tx;
+        tx.busy_until = now
+            + match tx.ps_per_byte {
+                0 => self.wiring.wires[port as usize].clock.time(wire_len),
+                ps => Delta::from_ps(wire_len * u64::from(ps)),
+            };
+        tx.bytes += u64::from(packet.len);
+        tx.packets += 1;
         self.tally.packet_hops += 1;
         if packet.kind != Kind::Pfc {
             self.tally.last_progress = now;
         }
-        let arrival = state.busy_until + wire.arrival_delay;
+        let arrival = tx.busy_until + tx.arrival_delay;
+        let peer = tx.peer;
         self.probe.transmit(now, PortId(port), &packet);
-        if wire.peer_shard == self.shard {
-            if let Some(time) = self.pipes[wire.peer as usize].push(arrival, packet) {
-                agenda.at(time, Event::Deliver(wire.peer));
-            }
-        } else {
-            let crossing = Crossing { port: wire.peer, arrival, packet };
-            agenda.send(usize::from(wire.peer_shard), crossing);
+        if tx.crosses() {
+            let crossing = Crossing { port: peer, arrival, packet };
+            agenda.send(usize::from(self.wiring.wires[port as usize].peer_shard), crossing);
+        } else if let Some(time) = self.ports[peer as usize].rx.pipe.push(arrival, packet) {
+            agenda.at(time, Event::Deliver(peer));
         }
     }
 
@@ -308,14 +342,14 @@ impl<P: Probe> Fabric<P> {
         let mut packet = Packet::new(Kind::Pfc, 0, 0, self.wiring.frames.pfc);
         packet.queue = priority;
         packet.arg = quanta;
-        let counters = &mut self.ports[port as usize].counters;
+        let counters = &mut self.ports[port as usize].aside.counters;
         if quanta > 0 {
             counters.tx_pause[usize::from(priority)] += 1;
         } else {
             counters.tx_resume[usize::from(priority)] += 1;
         }
         self.transmit(port, packet, agenda);
-        let busy_until = self.ports[port as usize].busy_until;
+        let busy_until = self.ports[port as usize].tx.busy_until;
         self.wake(port, busy_until, agenda);
     }
 
@@ -323,8 +357,8 @@ impl<P: Probe> Fabric<P> {
     pub(crate) fn assert_xoff(&mut self, port: u32, priority: u8, agenda: &mut Queue) {
         let quanta = self.xoff_quanta(port);
         let state = &mut self.ports[port as usize];
-        state.pfc.xoff(agenda.now(), priority);
-        state.pfc_out.push_back((priority, quanta));
+        state.aside.pfc.xoff(agenda.now(), priority);
+        state.push_pfc(priority, quanta);
         self.tally.live += 1;
         self.watch_refresh(port, agenda);
         self.kick(port, agenda);
@@ -333,8 +367,8 @@ impl<P: Probe> Fabric<P> {
     /// XOFF ends at `port` for `priority`.
     pub(crate) fn release_xoff(&mut self, port: u32, priority: u8, agenda: &mut Queue) {
         let state = &mut self.ports[port as usize];
-        state.pfc.xon(priority);
-        state.pfc_out.push_back((priority, 0));
+        state.aside.pfc.xon(priority);
+        state.push_pfc(priority, 0);
         self.tally.live += 1;
         self.kick(port, agenda);
     }
@@ -349,7 +383,7 @@ impl<P: Probe> Fabric<P> {
 
     /// Keeps one live refresh event for a port that holds XOFF.
     fn watch_refresh(&mut self, port: u32, agenda: &mut Queue) {
-        let state = &mut self.ports[port as usize];
+        let state = &mut self.ports[port as usize].aside;
         let next = state.pfc.next_refresh();
         if next < state.refresh_at {
             state.refresh_at = next;
@@ -360,13 +394,13 @@ impl<P: Probe> Fabric<P> {
     fn pfc_refresh(&mut self, port: u32, agenda: &mut Queue) {
         let quanta = self.xoff_quanta(port);
         let state = &mut self.ports[port as usize];
-        if state.refresh_at != agenda.now() {
+        if state.aside.refresh_at != agenda.now() {
             return;
         }
-        state.refresh_at = Time::MAX;
-        let due = state.pfc.refresh(agenda.now());
+        state.aside.refresh_at = Time::MAX;
+        let due = state.aside.pfc.refresh(agenda.now());
         for priority in (0..8).filter(|priority| due & (1 << priority) != 0) {
-            state.pfc_out.push_back((priority, quanta));
+            state.push_pfc(priority, quanta);
             self.tally.live += 1;
         }
         self.watch_refresh(port, agenda);
@@ -378,12 +412,12 @@ impl<P: Probe> Fabric<P> {
     /// A PFC frame has arrived; it takes effect after the response time.
     fn pfc_arrives(&mut self, port: u32, packet: &Packet, agenda: &mut Queue) {
         let wire = &self.wiring.wires[port as usize];
-        let state = &mut self.ports[port as usize];
+        let state = &mut self.ports[port as usize].aside;
         if packet.arg > 0 {
             state.counters.rx_pause[usize::from(packet.queue)] += 1;
         }
         let effective = agenda.now() + wire.pfc_response;
-        state.pfc_in.push_back((effective, packet.queue, packet.arg));
+        state.pfc_in.push((effective, packet.queue, packet.arg));
         if wire.pfc_response.is_zero() {
             self.pfc_apply(port, agenda);
         } else if state.pfc_in.len() == 1 {
@@ -393,8 +427,8 @@ impl<P: Probe> Fabric<P> {
 
     fn pfc_apply(&mut self, port: u32, agenda: &mut Queue) {
         let now = agenda.now();
-        let state = &mut self.ports[port as usize];
-        let Some((_, priority, quanta)) = state.pfc_in.pop_front() else { return };
+        let state = &mut self.ports[port as usize].aside;
+        let Some((_, priority, quanta)) = state.pfc_in.pop() else { return };
         self.tally.live -= 1;
         if let Some((next, ..)) = state.pfc_in.front() {
             agenda.at(*next, Event::PfcApply(port));
@@ -406,10 +440,8 @@ impl<P: Probe> Fabric<P> {
             (_, 0) => Time::MAX,
             (quanta, _) => now + wire.clock.quanta(quanta),
         };
-        let pause = &mut self.ports[port as usize].pause;
-        let before = pause.paused().count_ones();
-        pause.apply(now, queue, until);
-        self.tally.live += i64::from(pause.paused().count_ones()) - i64::from(before);
+        let state = &mut self.ports[port as usize];
+        self.tally.live += state.change_pause(|pause| pause.apply(now, queue, until));
         self.watch_expiry(port, agenda);
         if until <= now {
             self.kick(port, agenda);
@@ -429,7 +461,7 @@ impl<P: Probe> Fabric<P> {
 
     /// Keeps one live expiry event for the earliest expiry of a port.
     fn watch_expiry(&mut self, port: u32, agenda: &mut Queue) {
-        let state = &mut self.ports[port as usize];
+        let state = &mut self.ports[port as usize].aside;
         let next = state.pause.next_expiry();
         if next < state.expire_at {
             state.expire_at = next;
@@ -440,14 +472,14 @@ impl<P: Probe> Fabric<P> {
     fn pause_expire(&mut self, port: u32, agenda: &mut Queue) {
         let now = agenda.now();
         let state = &mut self.ports[port as usize];
-        if state.expire_at != now {
+        if state.aside.expire_at != now {
             return;
         }
-        state.expire_at = Time::MAX;
-        let resumed = state.pause.expire(now);
+        state.aside.expire_at = Time::MAX;
+        let more = state.change_pause(|pause| pause.expire(now));
         self.watch_expiry(port, agenda);
-        if resumed > 0 {
-            self.tally.live -= i64::from(resumed);
+        if more < 0 {
+            self.tally.live += more;
             self.tally.last_activity = now;
             self.kick(port, agenda);
         }

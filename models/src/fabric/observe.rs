@@ -71,10 +71,10 @@ impl<P: Probe> Fabric<P> {
     fn sample(&mut self, time: Time) -> Sample {
         let ports = self.wiring.sampled_ports.iter().map(|port| {
             let state = &self.ports[*port as usize];
-            let paused = (0..8).map(|priority| state.pause.paused_time(time, priority));
+            let paused = (0..8).map(|priority| state.aside.pause.paused_time(time, priority));
             PortSample {
                 queue_bytes: state.queued_bytes(),
-                tx_bytes: state.counters.tx_bytes,
+                tx_bytes: state.tx.bytes,
                 paused: paused.fold(Delta::ZERO, std::ops::Add::add),
             }
         });
@@ -99,11 +99,12 @@ impl<P: Probe> Fabric<P> {
         let owns = |node: u32| wiring.shard_of[node as usize] == shard;
         for (port, wire) in wiring.wires.iter().enumerate().filter(|(_, wire)| owns(wire.node)) {
             std::mem::swap(&mut self.ports[port], &mut other.ports[port]);
-            std::mem::swap(&mut self.pipes[port], &mut other.pipes[port]);
             let owner = wire.owner as usize;
             match wire.is_switch {
                 true if wire.index == 0 => {
-                    std::mem::swap(&mut self.switches[owner], &mut other.switches[owner]);
+                    for mmu in self.mmus_of(owner) {
+                        std::mem::swap(&mut self.mmus[mmu], &mut other.mmus[mmu]);
+                    }
                 }
                 true => {}
                 false => std::mem::swap(&mut self.nics[owner], &mut other.nics[owner]),

@@ -82,7 +82,7 @@ impl<P: Probe> Outcome<P> {
         let mut violations = Vec::new();
         let tally = &self.fabric.tally;
         let on_cables = || {
-            let frames = self.fabric.pipes.iter().flat_map(|pipe| pipe.frames());
+            let frames = self.fabric.ports.iter().flat_map(|port| port.rx.pipe.frames());
             frames.filter(|packet| packet.kind != Kind::Pfc)
         };
         let switch_ports = || {
@@ -110,11 +110,12 @@ impl<P: Probe> Outcome<P> {
             let found = queued().count();
             violations.push(format!("switches hold {found} frames, {} are counted", tally.held));
         }
-        for (index, switch) in self.fabric.switches.iter().enumerate() {
+        for index in 0..self.fabric.switches.len() {
             let holds = switch_ports()
                 .filter(|(wire, _)| wire.owner as usize == index)
                 .any(|(_, port)| port.nonempty() != 0);
-            if !holds && !switch.mmus.iter().all(|mmu| mmu.is_empty()) {
+            let mut mmus = self.fabric.mmus_of(index);
+            if !holds && !mmus.all(|mmu| self.fabric.mmus[mmu].is_empty()) {
                 violations.push(format!("switch {index} is drained, but its MMU is not empty"));
             }
         }

@@ -25,7 +25,7 @@ pub(super) fn cycles<P: Probe>(outcome: &Outcome<P>) -> Vec<DeadlockReport> {
             continue;
         }
         for (queue, frames) in state.queues.iter().enumerate() {
-            if state.pause.paused() & (1 << queue) == 0 {
+            if state.paused() & (1 << queue) == 0 {
                 continue;
             }
             // frames here keep their ingress groups full; upstream of each, a queue waits
@@ -35,7 +35,7 @@ pub(super) fn cycles<P: Probe>(outcome: &Outcome<P>) -> Vec<DeadlockReport> {
                 let wire = &fabric.wiring.wires[upstream];
                 let Some(above) = fabric.obeyed_queue(wire, packet.pg) else { continue };
                 let waiting = upstream * PRIORITIES + usize::from(above);
-                if fabric.ports[upstream].pause.paused() & (1 << above) != 0 {
+                if fabric.ports[upstream].paused() & (1 << above) != 0 {
                     graph.update_edge(nodes[waiting], nodes[port * PRIORITIES + queue], ());
                 }
             }

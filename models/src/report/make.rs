@@ -165,7 +165,8 @@ impl<'a, P: Probe> Context<'a, P> {
         let topology = &self.plan.wiring.topology;
         let id = PortId(port as u32);
         let info = topology.port(id);
-        let counters = &self.fabric.ports[port].counters;
+        let state = &self.fabric.ports[port];
+        let counters = &state.aside.counters;
         let priorities: Vec<PriorityReport> = (0..PRIORITIES)
             .map(|priority| self.priority(port, priority, counters))
             .filter(|entry| *entry != idle(entry.priority))
@@ -177,9 +178,9 @@ impl<'a, P: Probe> Context<'a, P> {
             port: topology.port_name(id),
             peer: topology.port_name(info.peer),
             rate_bps: info.rate.bps(),
-            tx_bytes: counters.tx_bytes,
-            rx_bytes: counters.rx_bytes,
-            tx_packets: counters.tx_packets,
+            tx_bytes: state.tx.bytes,
+            rx_bytes: state.rx.bytes,
+            tx_packets: state.tx.packets,
             ecn_marked_packets: sum(|p| p.ecn_marked_packets),
             rx_pause_frames: sum(|p| p.rx_pause_frames),
             tx_pause_frames: sum(|p| p.tx_pause_frames),
@@ -199,8 +200,8 @@ impl<'a, P: Probe> Context<'a, P> {
             rx_pause_frames: counters.rx_pause[priority].into(),
             tx_pause_frames: counters.tx_pause[priority].into(),
             tx_resume_frames: counters.tx_resume[priority].into(),
-            pause_episodes: state.pause.episodes(priority).into(),
-            paused_s: state.pause.paused_time(self.outcome.end, priority).as_secs(),
+            pause_episodes: state.aside.pause.episodes(priority).into(),
+            paused_s: state.aside.pause.paused_time(self.outcome.end, priority).as_secs(),
             max_queue_bytes: state.queues[priority].max_bytes(),
             mean_queue_bytes: self.mean_queue(port, priority),
             ecn_marked_packets: counters.ecn_marked[priority].into(),
@@ -221,15 +222,15 @@ impl<'a, P: Probe> Context<'a, P> {
         let mut nics = NicCounters::default();
         self.fabric.nics.iter().for_each(|nic| nics.add(&nic.counters));
         let ports = || self.fabric.ports.iter();
-        let counters = || ports().map(|port| &port.counters);
+        let counters = || ports().map(|port| &port.aside.counters);
         let sum = |of: fn(&PortCounters) -> u64| counters().map(of).sum();
         let each = |values: &[u32]| values.iter().map(|value| u64::from(*value)).sum();
         let paused = |port: &crate::port::Port| -> u64 {
-            let time = |priority| port.pause.paused_time(self.outcome.end, priority).ps();
+            let time = |priority| port.aside.pause.paused_time(self.outcome.end, priority).ps();
             (0..PRIORITIES).map(time).sum()
         };
         let episodes = |port: &crate::port::Port| -> u64 {
-            (0..PRIORITIES).map(|priority| u64::from(port.pause.episodes(priority))).sum()
+            (0..PRIORITIES).map(|priority| u64::from(port.aside.pause.episodes(priority))).sum()
         };
         Totals {
             data_packets: nics.data_packets,
@@ -253,7 +254,7 @@ impl<'a, P: Probe> Context<'a, P> {
         ports
             .flat_map(|(port, state)| {
                 let name = self.plan.wiring.topology.port_name(PortId(port as u32));
-                let paused = state.pause.paused();
+                let paused = state.paused();
                 let open = (0..PRIORITIES as u8).filter(move |p| paused & (1 << p) != 0);
                 open.map(move |priority| OpenPause { port: name.clone(), priority })
             })
@@ -272,9 +273,9 @@ impl<'a, P: Probe> Context<'a, P> {
             jobs.flat_map(|job| executor.ends(job)).for_each(|end| print.add(end.ps()));
         }
         for port in &self.fabric.ports {
-            let counters = &port.counters;
-            print.add(counters.tx_bytes);
-            print.add(counters.tx_packets);
+            let counters = &port.aside.counters;
+            print.add(port.tx.bytes);
+            print.add(port.tx.packets);
             let small = [&counters.rx_pause, &counters.tx_pause, &counters.ecn_marked];
             small.into_iter().flatten().for_each(|count| print.add(u64::from(*count)));
             counters.drops.iter().for_each(|count| print.add(u64::from(*count)));

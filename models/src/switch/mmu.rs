@@ -5,6 +5,8 @@
 //! uses headroom; XOFF is due when the limit is reached or headroom is in use. The frame that
 //! passes the limit is charged to headroom whole.
 
+use sim_core::prefetch;
+
 /// How far the shared part of a PG or queue may grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threshold {
@@ -15,7 +17,7 @@ pub enum Threshold {
 }
 
 /// Parameters of a PG or queue, in cells.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
     /// Index of its pool.
     pub pool: u8,
@@ -71,23 +73,28 @@ pub enum Refusal {
 /// Use of one PG or queue, in cells. The reserve fills first and empties last.
 #[derive(Clone, Copy, Debug)]
 struct Account {
-    profile: Profile,
     /// Reserved and shared cells together.
     used: u32,
     headroom_used: u32,
+    /// Index of its profile.
+    profile: u16,
     xoff: bool,
 }
 
 impl Account {
-    fn shared(&self) -> u32 {
-        self.used.saturating_sub(self.profile.reserve)
+    #[inline]
+    fn shared(&self, profile: &Profile) -> u32 {
+        self.used.saturating_sub(profile.reserve)
     }
+}
 
-    fn limit(&self, pools: &[Pool]) -> u32 {
-        match self.profile.threshold {
+impl Profile {
+    #[inline]
+    fn limit(&self, pool: &Pool) -> u32 {
+        match self.threshold {
             Threshold::Static(cells) => cells,
             Threshold::Dynamic(n) => {
-                let free = u64::from(pools[usize::from(self.profile.pool)].free());
+                let free = u64::from(pool.free());
                 let limit = if n >= 0 { free << n } else { free >> -n };
                 u32::try_from(limit).unwrap_or(u32::MAX)
             }
@@ -97,30 +104,40 @@ impl Account {
 
 /// The MMU of one slice of a switch.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub struct Mmu {
-    pools: Vec<Pool>,
+    pools: Box<[Pool]>,
+    /// Equal ones stand here once.
+    profiles: Box<[Profile]>,
     /// By port x 8 + priority.
-    groups: Vec<Account>,
-    queues: Vec<Account>,
+    groups: Box<[Account]>,
+    queues: Box<[Account]>,
 }
 
 impl Mmu {
     /// An MMU with these pools; `groups` and `queues` are given port by port, 8 each.
     pub fn new(pools: Vec<Pool>, groups: Vec<Profile>, queues: Vec<Profile>) -> Self {
-        let open = |profile| Account { profile, used: 0, headroom_used: 0, xoff: false };
-        let groups = groups.into_iter().map(open).collect();
-        let queues = queues.into_iter().map(open).collect();
-        Mmu { pools, groups, queues }
+        let mut profiles: Vec<Profile> = Vec::new();
+        let mut open = |profile: Profile| {
+            let known = profiles.iter().position(|known| *known == profile);
+            let index = known.unwrap_or(profiles.len());
+            if known.is_none() {
+                profiles.push(profile);
+            }
+            Account { used: 0, headroom_used: 0, profile: index as u16, xoff: false }
+        };
+        let groups = groups.into_iter().map(&mut open).collect();
+        let queues = queues.into_iter().map(&mut open).collect();
+        Mmu { pools: pools.into(), profiles: profiles.into(), groups, queues }
     }
 
     /// Charges a frame of `cells` to ingress group `group`; `Ok(true)` if XOFF is due now.
     #[inline]
     pub fn charge_ingress(&mut self, group: usize, cells: u32) -> Result<bool, Refusal> {
-        let Mmu { pools, groups, .. } = self;
-        let account = &mut groups[group];
-        let limit = account.limit(pools);
-        let profile = account.profile;
-        let pool = &mut pools[usize::from(profile.pool)];
+        let account = &mut self.groups[group];
+        let profile = &self.profiles[usize::from(account.profile)];
+        let pool = &mut self.pools[usize::from(profile.pool)];
+        let limit = profile.limit(pool);
         let used = account.used + cells;
         let shared = used.saturating_sub(profile.reserve);
         let growth = shared.min(cells);
@@ -141,20 +158,19 @@ impl Mmu {
         if !profile.lossless || account.xoff {
             return Ok(false);
         }
-        let limit = account.limit(pools);
-        let shared = account.shared();
-        account.xoff = account.headroom_used > 0 || (shared > 0 && shared >= limit);
+        let shared = account.shared(profile);
+        account.xoff = account.headroom_used > 0 || (shared > 0 && shared >= profile.limit(pool));
         Ok(account.xoff)
     }
 
     /// Releases a frame of `cells` from ingress group `group`; true if XON is due now.
     #[inline]
     pub fn release_ingress(&mut self, group: usize, cells: u32) -> bool {
-        let Mmu { pools, groups, .. } = self;
-        let account = &mut groups[group];
-        let pool = &mut pools[usize::from(account.profile.pool)];
+        let account = &mut self.groups[group];
+        let profile = &self.profiles[usize::from(account.profile)];
+        let pool = &mut self.pools[usize::from(profile.pool)];
         let from_headroom = account.headroom_used.min(cells);
-        let from_shared = account.shared().min(cells - from_headroom);
+        let from_shared = account.shared(profile).min(cells - from_headroom);
         account.headroom_used -= from_headroom;
         pool.headroom_used -= from_headroom;
         account.used -= cells - from_headroom;
@@ -162,9 +178,8 @@ impl Mmu {
         if !account.xoff || account.headroom_used > 0 {
             return false;
         }
-        let limit = account.limit(pools);
-        let Profile { xon, xon_offset, .. } = account.profile;
-        let resume = account.shared() <= xon.max(limit.saturating_sub(xon_offset));
+        let ceiling = profile.xon.max(profile.limit(pool).saturating_sub(profile.xon_offset));
+        let resume = account.shared(profile) <= ceiling;
         account.xoff = !resume;
         resume
     }
@@ -173,33 +188,56 @@ impl Mmu {
     #[inline]
     pub fn egress_admits(&self, queue: usize, cells: u32) -> Result<(), Refusal> {
         let account = &self.queues[queue];
-        let shared = (account.used + cells).saturating_sub(account.profile.reserve);
+        let profile = &self.profiles[usize::from(account.profile)];
+        let shared = (account.used + cells).saturating_sub(profile.reserve);
         if shared == 0 {
             return Ok(());
         }
-        let within = shared <= account.limit(&self.pools);
-        if account.profile.lossless {
+        let pool = &self.pools[usize::from(profile.pool)];
+        let within = shared <= profile.limit(pool);
+        if profile.lossless {
             // what ingress has admitted is in the buffer: only the queue's own limit counts
             return if within { Ok(()) } else { Err(Refusal::EgressLosslessLimit) };
         }
-        let free = self.pools[usize::from(account.profile.pool)].free();
-        if within && shared.min(cells) <= free { Ok(()) } else { Err(Refusal::EgressLossyLimit) }
+        if within && shared.min(cells) <= pool.free() {
+            Ok(())
+        } else {
+            Err(Refusal::EgressLossyLimit)
+        }
     }
 
     /// Charges an admitted frame to egress queue `queue`.
     #[inline]
     pub fn charge_egress(&mut self, queue: usize, cells: u32) {
         let account = &mut self.queues[queue];
+        let profile = &self.profiles[usize::from(account.profile)];
         account.used += cells;
-        self.pools[usize::from(account.profile.pool)].used += account.shared().min(cells);
+        self.pools[usize::from(profile.pool)].used += account.shared(profile).min(cells);
     }
 
     /// Releases a frame from egress queue `queue`.
     #[inline]
     pub fn release_egress(&mut self, queue: usize, cells: u32) {
         let account = &mut self.queues[queue];
-        self.pools[usize::from(account.profile.pool)].used -= account.shared().min(cells);
+        let profile = &self.profiles[usize::from(account.profile)];
+        self.pools[usize::from(profile.pool)].used -= account.shared(profile).min(cells);
         account.used -= cells;
+    }
+
+    /// Asks for the memory of an ingress group's account.
+    #[inline]
+    pub fn prefetch_group(&self, group: usize) {
+        self.groups.get(group).inspect(|account| prefetch(*account));
+    }
+
+    /// Asks for the memory of an egress queue's account.
+    #[inline]
+    pub fn prefetch_queue(&self, queue: usize) {
+        self.queues.get(queue).inspect(|account| prefetch(*account));
+    }
+
+    fn group_profile(&self, group: usize) -> &Profile {
+        &self.profiles[usize::from(self.groups[group].profile)]
     }
 
     /// Cells held in ingress group `group`: reserve and shared, headroom.
@@ -209,13 +247,14 @@ impl Mmu {
 
     /// The limit of the shared part of ingress group `group` as of now.
     pub fn ingress_limit(&self, group: usize) -> u32 {
-        self.groups[group].limit(&self.pools)
+        let profile = self.group_profile(group);
+        profile.limit(&self.pools[usize::from(profile.pool)])
     }
 
     /// Cells that ingress group `group` holds when its XOFF comes, if nobody else draws on its
     /// pool: the reserve, and a static limit or the s for which s = 2^n (pool - s).
     pub fn xoff_alone(&self, group: usize) -> u32 {
-        let Profile { pool, reserve, threshold, .. } = self.groups[group].profile;
+        let Profile { pool, reserve, threshold, .. } = *self.group_profile(group);
         let size = self.pools[usize::from(pool)].size;
         let shared = match threshold {
             // the cell that finds the pool full goes into headroom

@@ -19,23 +19,21 @@ pub use headroom_config::Headroom;
 pub use mellanox::{Formula, MellanoxHeadroom};
 pub use mmu::{Mmu, Pool, Profile, Refusal, Threshold};
 pub use plan::{BufferPlan, PortPlan, plan_buffer};
-pub use wred::{MarkAt, Wred, WredConfig};
+pub use wred::{MarkAt, PortWred, Wred, WredConfig};
 
 use crate::load_balance::Ecmp;
 
-/// A switch's state beside that of its ports.
+/// A switch's state beside that of its ports and MMUs.
 #[derive(Debug)]
 pub struct Switch {
-    /// One a slice.
-    pub mmus: Vec<Mmu>,
+    /// The MMU of its first slice.
+    pub first_mmu: u32,
     /// Slice of each port, and the index of its first PG and queue there.
     pub places: Vec<(u8, u32)>,
     /// Bytes of a buffer cell.
     pub cell: u32,
     /// Next-hop choice.
     pub ecmp: Ecmp,
-    /// Classification by ingress port.
-    pub classifiers: Vec<std::sync::Arc<Classifier>>,
     /// Queue that a PFC priority pauses, by port; the priorities that are not obeyed map to 255.
     pub pfc_to_queue: Vec<[u8; 8]>,
 }

@@ -7,6 +7,7 @@ use sim_core::Bytes;
 use sim_core::rng::Stream;
 
 use crate::error::BuildError;
+use crate::ids::PRIORITIES;
 use crate::size::Size;
 
 /// Marking of one queue: `[switch.ecn.3]`.
@@ -37,7 +38,7 @@ pub enum MarkAt {
 }
 
 /// Marking of one queue, in bytes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wred {
     kmin: u64,
     kmax: u64,
@@ -45,6 +46,9 @@ pub struct Wred {
     /// When the depth is looked at.
     pub mark_at: MarkAt,
 }
+
+/// Marking of the eight queues of a port.
+pub type PortWred = [Option<Wred>; PRIORITIES];
 
 impl Wred {
     /// Marking as `config` says, on a switch with cells of `cell` bytes.
