@@ -51,6 +51,7 @@ const ECHO: u8 = 16;
 
 impl Packet {
     /// A frame of this kind for this QP; everything else is zero.
+    #[inline]
     pub fn new(kind: Kind, qp: u32, psn: u32, len: u16) -> Self {
         let (arg, ingress, queue, pg) = (0, 0, 0, 0);
         let (dscp, pcp, ttl, flags) = (0, 0, 0, 0);
@@ -58,54 +59,64 @@ impl Packet {
     }
 
     /// ECN-capable transport.
+    #[inline]
     pub fn ect(&self) -> bool {
         self.flags & ECT != 0
     }
 
     /// Congestion experienced: marked by a switch.
+    #[inline]
     pub fn ce(&self) -> bool {
         self.flags & CE != 0
     }
 
     /// The requester asks for an acknowledgement.
+    #[inline]
     pub fn ack_req(&self) -> bool {
         self.flags & ACK_REQ != 0
     }
 
     /// Last (or only) packet of its message.
+    #[inline]
     pub fn last(&self) -> bool {
         self.flags & LAST != 0
     }
 
     /// An acknowledgement that echoes congestion.
+    #[inline]
     pub fn echo(&self) -> bool {
         self.flags & ECHO != 0
     }
 
     /// Sets how many switches it may pass.
+    #[inline]
     pub fn with_ttl(mut self, ttl: u8) -> Self {
         self.ttl = ttl;
         self
     }
 
     /// Sets ECT.
+    #[inline]
     pub fn with_ect(mut self, ect: bool) -> Self {
         self.flags |= if ect { ECT } else { 0 };
         self
     }
 
     /// Marks the frame.
+    #[inline]
     pub fn mark(&mut self) {
         self.flags |= CE;
     }
 
     /// Sets AckReq and the last-packet bit of a data packet.
+    #[inline]
     pub fn with_flags(mut self, ack_req: bool, last: bool) -> Self {
         self.flags |= if ack_req { ACK_REQ } else { 0 } | if last { LAST } else { 0 };
         self
     }
 
     /// Sets the congestion echo of an acknowledgement.
+    #[inline]
     pub fn with_echo(mut self, echo: bool) -> Self {
         self.flags |= if echo { ECHO } else { 0 };
         self

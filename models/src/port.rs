@@ -126,10 +126,11 @@ pub(crate) struct Arrivals {
     /// L2 bytes received, PFC included.
     pub(crate) bytes: u64,
     /// See [`Wire`](crate::fabric::Wire), like the next three.
-    pub(crate) node: u32,
+    pub(crate) peer: u32,
     pub(crate) owner: u32,
-    pub(crate) first_port: u32,
     pub(crate) index: u16,
+    /// The first port of its switch; of a NIC, its node.
+    pub(crate) place: u32,
     /// How a switch sorts what arrives here; none at a NIC.
     pub(crate) classifier: u16,
     /// The MMU that charges frames which came by this port, and the first of its groups there.
@@ -141,10 +142,13 @@ pub(crate) struct Arrivals {
 const CROSSES: u8 = 1;
 /// PFC frames wait to be sent.
 const PFC_WAITS: u8 = 2;
+/// What waits here need not be looked after while frames are on their way: see
+/// [`fabric::lazy`](crate::fabric).
+const LAZY: u8 = 4;
 
 impl Transmitter {
     /// An idle one; its wiring is for the caller to set.
-    pub(crate) fn new(turn: Turn, crosses: bool) -> Self {
+    pub(crate) fn new(turn: Turn, crosses: bool, lazy: bool) -> Self {
         Transmitter {
             busy_until: Time::ZERO,
             wake_at: Time::MAX,
@@ -158,9 +162,21 @@ impl Transmitter {
             wred: 0,
             nonempty: 0,
             paused: 0,
-            flags: if crosses { CROSSES } else { 0 },
+            flags: if crosses { CROSSES } else { 0 } | if lazy { LAZY } else { 0 },
             turn,
         }
+    }
+
+    /// True if what waits need not always be looked after.
+    #[inline]
+    pub(crate) fn lazy(&self) -> bool {
+        self.flags & LAZY != 0
+    }
+
+    /// True if something waits that may be sent.
+    #[inline]
+    pub(crate) fn has_next(&self) -> bool {
+        self.nonempty & !self.paused != 0 || self.flags & PFC_WAITS != 0
     }
 
     /// True if the peer belongs to another shard.

@@ -8,6 +8,9 @@ use crate::packet::Packet;
 
 /// Sees frames come and go. Every method does nothing unless it is written.
 pub trait Probe: Default + Send {
+    /// Calls come in the order of time over all ports; else only those of each port do, and the run
+    /// is faster.
+    const IN_ORDER: bool = true;
     /// The first bit of a frame leaves `port`.
     #[inline]
     fn transmit(&mut self, _now: Time, _port: PortId, _packet: &Packet) {}
@@ -19,4 +22,6 @@ pub trait Probe: Default + Send {
     fn dropped(&mut self, _now: Time, _port: PortId, _packet: &Packet, _reason: DropReason) {}
 }
 
-impl Probe for () {}
+impl Probe for () {
+    const IN_ORDER: bool = false;
+}

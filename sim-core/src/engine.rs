@@ -31,6 +31,8 @@ pub trait Model: Send {
     fn accept(&mut self, message: Self::Message, agenda: &mut Agenda<Self::Event, Self::Message>);
     /// Does what the timeline holds for `time`; every earlier event has been handled.
     fn global(&mut self, time: Time, agenda: &mut Agenda<Self::Event, Self::Message>);
+    /// Brings the state up to `time`, before somebody looks: every earlier event has been handled.
+    fn settle(&mut self, _time: Time, _agenda: &mut Agenda<Self::Event, Self::Message>) {}
     /// The state of this shard.
     fn status(&self) -> Self::Status;
 }
@@ -153,9 +155,13 @@ impl<M: Model> Shard<M> {
     fn handle(&mut self, end: Time, count: u64) -> bool {
         for _ in 0..count {
             let Some(event) = self.agenda.pop_before(end) else { return false };
-            for (calls, count) in [(3, 11), (2, 7), (1, 3)] {
-                if let Some(event) = self.agenda.ahead(count) {
-                    self.model.foresee(event, calls);
+            if let Some(event) = self.agenda.ahead(3) {
+                self.model.foresee(event, 1);
+                if let Some(event) = self.agenda.ahead(7) {
+                    self.model.foresee(event, 2);
+                }
+                if let Some(event) = self.agenda.ahead(11) {
+                    self.model.foresee(event, 3);
                 }
             }
             self.model.handle(event, &mut self.agenda);
@@ -188,7 +194,10 @@ where
         let status = shard.model.status();
         let limits = Limits { now, next_event: shard.agenda.next_time() };
         match conductor.step(&status, limits) {
-            Step::Stop(reason) => return Stop::Conductor(reason),
+            Step::Stop(reason) => {
+                shard.model.settle(now, &mut shard.agenda);
+                return Stop::Conductor(reason);
+            }
             Step::Global(time) => shard.model.global(time, &mut shard.agenda),
             Step::Run { end, span } => {
                 let end = window_end(limits.next_event, end, span);
@@ -197,6 +206,7 @@ where
                     let status = shard.model.status();
                     let now = shard.agenda.now();
                     if !owner(&Control { now, events: shard.events, status }) {
+                        shard.model.settle(now, &mut shard.agenda);
                         return Stop::Owner;
                     }
                 }
@@ -206,6 +216,7 @@ where
                     seen = shard.events;
                     let status = shard.model.status();
                     if !owner(&Control { now, events: shard.events, status }) {
+                        shard.model.settle(now, &mut shard.agenda);
                         return Stop::Owner;
                     }
                 }
@@ -311,9 +322,13 @@ where
         match step {
             _ if shared.stopped.load(Ordering::Relaxed) => {
                 shard.accept(index, shared);
+                shard.model.settle(now, &mut shard.agenda);
                 return Stop::Owner;
             }
-            Step::Stop(reason) => return Stop::Conductor(reason),
+            Step::Stop(reason) => {
+                shard.model.settle(now, &mut shard.agenda);
+                return Stop::Conductor(reason);
+            }
             Step::Global(time) => shard.model.global(time, &mut shard.agenda),
             Step::Run { .. } => {}
         }

@@ -19,26 +19,31 @@ impl Time {
     pub const MAX: Time = Time(u64::MAX);
 
     /// The instant `ps` picoseconds after the start.
+    #[inline]
     pub const fn from_ps(ps: u64) -> Self {
         Time(ps)
     }
 
     /// Picoseconds since the start.
+    #[inline]
     pub const fn ps(self) -> u64 {
         self.0
     }
 
     /// Seconds since the start; for reports only.
+    #[inline]
     pub fn as_secs(self) -> f64 {
         self.0 as f64 / 1e12
     }
 
     /// The span since `earlier`, or zero if `earlier` is later.
+    #[inline]
     pub const fn since(self, earlier: Time) -> Delta {
         Delta(self.0.saturating_sub(earlier.0))
     }
 
     /// Adds a span; "never" stays "never".
+    #[inline]
     pub const fn saturating_add(self, span: Delta) -> Time {
         Time(self.0.saturating_add(span.0))
     }
@@ -51,41 +56,49 @@ impl Delta {
     pub const MAX: Delta = Delta(u64::MAX);
 
     /// A span of `ps` picoseconds.
+    #[inline]
     pub const fn from_ps(ps: u64) -> Self {
         Delta(ps)
     }
 
     /// A span of `ns` nanoseconds.
+    #[inline]
     pub const fn from_ns(ns: u64) -> Self {
         Delta(ns * 1_000)
     }
 
     /// A span of `us` microseconds.
+    #[inline]
     pub const fn from_us(us: u64) -> Self {
         Delta(us * 1_000_000)
     }
 
     /// A span of `ms` milliseconds.
+    #[inline]
     pub const fn from_ms(ms: u64) -> Self {
         Delta(ms * 1_000_000_000)
     }
 
     /// Picoseconds.
+    #[inline]
     pub const fn ps(self) -> u64 {
         self.0
     }
 
     /// Seconds; for reports only.
+    #[inline]
     pub fn as_secs(self) -> f64 {
         self.0 as f64 / 1e12
     }
 
     /// The span without `other`, or zero.
+    #[inline]
     pub const fn saturating_sub(self, other: Delta) -> Delta {
         Delta(self.0.saturating_sub(other.0))
     }
 
     /// True if no time passes.
+    #[inline]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
@@ -93,12 +106,14 @@ impl Delta {
 
 impl Add<Delta> for Time {
     type Output = Time;
+    #[inline]
     fn add(self, span: Delta) -> Time {
         Time(self.0 + span.0)
     }
 }
 
 impl AddAssign<Delta> for Time {
+    #[inline]
     fn add_assign(&mut self, span: Delta) {
         self.0 += span.0;
     }
@@ -106,6 +121,7 @@ impl AddAssign<Delta> for Time {
 
 impl Sub for Time {
     type Output = Delta;
+    #[inline]
     fn sub(self, earlier: Time) -> Delta {
         Delta(self.0 - earlier.0)
     }
@@ -113,12 +129,14 @@ impl Sub for Time {
 
 impl Add for Delta {
     type Output = Delta;
+    #[inline]
     fn add(self, other: Delta) -> Delta {
         Delta(self.0 + other.0)
     }
 }
 
 impl AddAssign for Delta {
+    #[inline]
     fn add_assign(&mut self, other: Delta) {
         self.0 += other.0;
     }
@@ -126,6 +144,7 @@ impl AddAssign for Delta {
 
 impl Mul<u64> for Delta {
     type Output = Delta;
+    #[inline]
     fn mul(self, factor: u64) -> Delta {
         Delta(self.0 * factor)
     }
@@ -133,6 +152,7 @@ impl Mul<u64> for Delta {
 
 impl Div<u64> for Delta {
     type Output = Delta;
+    #[inline]
     fn div(self, divisor: u64) -> Delta {
         Delta(self.0 / divisor)
     }

@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 use crate::time::Time;
 
 /// A slot is 2^12 ps wide, so that an entry's place in it and its code fit into 44 bits.
-const SHIFT: u32 = 12;
+const SHIFT: u32 = 13;
 const SLOTS: usize = 4096;
 const NONE: u32 = u32::MAX;
 

@@ -37,7 +37,7 @@ impl<P: Probe> Fabric<P> {
         if let Some(packet) = packet {
             self.tally.injected += 1;
             self.tally.injected_bytes += u64::from(packet.len);
-            self.transmit(port, packet, agenda);
+            self.transmit(port, packet, now, agenda);
         }
         self.wake_for_next(index, port, allowed, paused, agenda);
     }
@@ -273,7 +273,7 @@ impl<P: Probe> Fabric<P> {
     pub(super) fn arrive_at_nic(&mut self, port: u32, packet: Packet, agenda: &mut Queue) {
         let qp = &self.wiring.qps[packet.qp as usize];
         let host = if packet.kind == Kind::Data { qp.target } else { qp.source };
-        if host != self.ports[port as usize].rx.node {
+        if host != self.ports[port as usize].rx.place {
             return self.drop(agenda.now(), port, &packet, DropReason::NoRoute, false);
         }
         let index = self.nic_of(port);

@@ -1,7 +1,10 @@
 //! A frame at a switch: in, and out again.
 
+use sim_core::Time;
+
 use super::{Fabric, Queue};
 use crate::counters::DropReason;
+use crate::ids::PRIORITIES;
 use crate::packet::Packet;
 use crate::port::Port;
 use crate::probe::Probe;
@@ -19,19 +22,27 @@ impl<P: Probe> Fabric<P> {
             return self.drop(now, port, &packet, DropReason::NoRoute, false);
         };
         packet.ttl -= 1;
+        self.catch_up(out, now, agenda);
         let rx = &self.ports[port as usize].rx;
         (packet.queue, packet.pg) = self.classifiers[usize::from(rx.classifier)].of(&packet);
         packet.ingress = rx.index;
-        let cells = self.switches[rx.owner as usize].cells(packet.len);
+        let owner = rx.owner;
+        let cells = self.switches[owner as usize].cells(packet.len);
         let (in_mmu, group) = (rx.mmu as usize, rx.base as usize + usize::from(packet.pg));
         let tx = &self.ports[out as usize].tx;
         let queue = usize::from(packet.queue);
         let (out_mmu, out_queue, wred) = (tx.mmu as usize, tx.base as usize + queue, tx.wred);
-        let admitted = self.mmus[out_mmu].egress_admits(out_queue, cells);
-        let xoff = match admitted.and_then(|()| self.mmus[in_mmu].charge_ingress(group, cells)) {
-            Ok(xoff) => xoff,
-            Err(refusal) => return self.refuse(port, &packet, refusal, agenda),
-        };
+        let calm = self.mmus[out_mmu].egress_admits(out_queue, cells).is_ok()
+            && self.mmus[in_mmu].charge_calmly(group, cells);
+        let mut xoff = false;
+        if !calm {
+            self.make_exact(owner, port, agenda);
+            let admitted = self.mmus[out_mmu].egress_admits(out_queue, cells);
+            xoff = match admitted.and_then(|()| self.mmus[in_mmu].charge_ingress(group, cells)) {
+                Ok(xoff) => xoff,
+                Err(refusal) => return self.refuse(port, &packet, refusal, agenda),
+            };
+        }
         self.mmus[out_mmu].charge_egress(out_queue, cells);
         self.tally.held += 1;
         if xoff {
@@ -50,7 +61,7 @@ impl<P: Probe> Fabric<P> {
         }
         if state.passes(now, &packet) {
             // no queue is left, so nothing marks it
-            return self.release(out, packet, agenda);
+            return self.release(out, packet, now, agenda);
         }
         state.enqueue(now, packet);
         if state.paused() & (1 << queue) == 0 {
@@ -71,9 +82,9 @@ impl<P: Probe> Fabric<P> {
 
     /// Takes the next frame out of its queue, marks it, and sends it.
     #[inline]
-    pub(super) fn send_from_switch(&mut self, port: u32, agenda: &mut Queue) {
+    pub(super) fn send_from_switch(&mut self, port: u32, start: Time, agenda: &mut Queue) {
         let state = &mut self.ports[port as usize];
-        let Some(mut packet) = state.dequeue(agenda.now(), !state.paused()) else { return };
+        let Some(mut packet) = state.dequeue(start, !state.paused()) else { return };
         let queue = usize::from(packet.queue);
         if let Some(wred) = &self.wreds[usize::from(state.tx.wred)][queue]
             && wred.mark_at == MarkAt::Dequeue
@@ -83,32 +94,32 @@ impl<P: Probe> Fabric<P> {
             state.aside.counters.ecn_marked[queue] += 1;
             packet.mark();
         }
-        self.release(port, packet, agenda);
+        self.release(port, packet, start, agenda);
     }
 
     /// Takes a frame out of the buffer and sends it.
     #[inline]
-    fn release(&mut self, port: u32, packet: Packet, agenda: &mut Queue) {
+    fn release(&mut self, port: u32, packet: Packet, start: Time, agenda: &mut Queue) {
         let Port { tx, rx, .. } = &self.ports[port as usize];
         let switch = &self.switches[rx.owner as usize];
-        let ingress = rx.first_port + u32::from(packet.ingress);
+        let ingress = rx.place + u32::from(packet.ingress);
         let cells = switch.cells(packet.len);
-        let (slice, base) = switch.places[usize::from(packet.ingress)];
-        let in_mmu = switch.first_mmu as usize + usize::from(slice);
-        let group = base as usize + usize::from(packet.pg);
         let (out_mmu, queue) = (tx.mmu as usize, tx.base as usize + usize::from(packet.queue));
+        let (in_mmu, base) = match switch.slices {
+            1 => (out_mmu, usize::from(packet.ingress) * PRIORITIES),
+            _ => switch.place(packet.ingress),
+        };
+        let group = base + usize::from(packet.pg);
         self.mmus[out_mmu].release_egress(queue, cells);
         let xon = self.mmus[in_mmu].release_ingress(group, cells);
         self.tally.held -= 1;
         // this port counts as busy while the XON goes out (it may go out here)
-        self.transmit(port, packet, agenda);
+        self.transmit(port, packet, start, agenda);
         if xon {
             self.release_xoff(ingress, packet.pg, agenda);
         }
-        let state = &self.ports[port as usize];
-        if state.nonempty() & !state.paused() != 0 || state.pfc_waits() {
-            let busy_until = state.tx.busy_until;
-            self.wake(port, busy_until, agenda);
+        if self.ports[port as usize].tx.has_next() {
+            self.look_after(port, agenda);
         }
     }
 }

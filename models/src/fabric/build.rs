@@ -328,8 +328,9 @@ impl Plan {
         let mut tables = Tables::default();
         let mut fabric = Fabric {
             shard: shard as u16,
+            large: wiring.wires.len() > LARGE,
             gap: wiring.frames.gap.into(),
-            ports: self.build_ports(shard as u16, &switches, &mut tables)?,
+            ports: self.build_ports(shard as u16, &switches, &mut tables, !P::IN_ORDER)?,
             switches,
             mmus: self.buffers.iter().flat_map(|buffer| buffer.mmus.iter().cloned()).collect(),
             classifiers: tables.classifiers,
@@ -366,13 +367,25 @@ impl Plan {
             let ports = ports.filter_map(|port| self.spec.switch_ports[port.index()].as_deref());
             Switch {
                 first_mmu,
+                slices: buffer.mmus.len() as u32,
                 places: buffer.places.clone(),
                 cell: config.buffer.cell.get() as u32,
                 ecmp: Ecmp::new(&config.ecmp, topology.node(node).number),
+                xoffs: 0,
+                exact_until: Time::ZERO,
                 pfc_to_queue: ports.map(pfc_to_queue).collect(),
             }
         };
         nodes.zip(&self.buffers).map(build).collect()
+    }
+
+    /// Whether a port can be left alone while frames are on their way; so long that the conductor
+    /// would think it stuck, it can not.
+    fn may_be_lazy(&self, wire: &Wire) -> bool {
+        let longest = wire.clock.time(self.wiring.frames.wire_len(u16::MAX));
+        wire.is_switch
+            && !wire.arrival_delay.is_zero()
+            && wire.arrival_delay + longest < self.spec.stop.stall
     }
 
     fn build_nics(&self) -> Vec<Nic> {
@@ -397,6 +410,7 @@ impl Plan {
         shard: u16,
         switches: &[Switch],
         tables: &mut Tables,
+        in_any_order: bool,
     ) -> Result<Vec<Port>, BuildError> {
         let topology = &self.spec.topology;
         let largest = self.wiring.frames.largest(largest_mtu(&self.spec));
@@ -411,8 +425,8 @@ impl Plan {
             let (timing, scheduler, wred, classifier, (mmu, base)) = match device(&self.spec, id) {
                 Device::Switch(config) => {
                     let switch = &switches[wire.owner as usize];
-                    let (slice, base) = switch.places[usize::from(wire.index)];
-                    let place = (switch.first_mmu + u32::from(slice), base);
+                    let (mmu, base) = switch.place(wire.index);
+                    let place = (mmu as u32, base as u32);
                     let (wred, classifier) = tables.of(config)?;
                     (config.pfc.timing(), &config.scheduler, wred, classifier, place)
                 }
@@ -426,7 +440,9 @@ impl Plan {
                 (quanta, _) => wire.clock.quanta(quanta) / 2,
             };
             let scheduler = Scheduler::new(scheduler, largest);
-            let mut tx = Transmitter::new(scheduler.turn(), wire.peer_shard != shard);
+            let crosses = wire.peer_shard != shard;
+            let lazy = in_any_order && !crosses && self.may_be_lazy(wire);
+            let mut tx = Transmitter::new(scheduler.turn(), crosses, lazy);
             tx.arrival_delay = wire.arrival_delay;
             // a rate so low that it does not fit takes the general way
             tx.ps_per_byte = u32::try_from(wire.clock.ps_per_byte()).unwrap_or(0);
@@ -434,10 +450,10 @@ impl Plan {
             let rx = Arrivals {
                 pipe,
                 bytes: 0,
-                node: wire.node,
+                peer: wire.peer,
                 owner: wire.owner,
-                first_port: wire.first_port,
                 index: wire.index,
+                place: if wire.is_switch { wire.first_port } else { wire.node },
                 classifier,
                 mmu,
                 base,
@@ -448,6 +464,9 @@ impl Plan {
         Ok(ports)
     }
 }
+
+/// The lines of this many ports fit into the second-level cache of a processor.
+const LARGE: usize = 2048;
 
 /// What ports share; the first marking marks nothing.
 struct Tables {

@@ -16,6 +16,7 @@ mod event;
 mod followers;
 mod foresee;
 mod host_parts;
+mod lazy;
 mod observe;
 mod path;
 mod qps;
@@ -52,6 +53,8 @@ use wiring::SharedWiring;
 pub struct Fabric<P: Probe = ()> {
     pub(crate) wiring: SharedWiring,
     pub(crate) shard: u16,
+    /// Memory is worth looking ahead for.
+    pub(crate) large: bool,
     /// Preamble and gap, in bytes.
     pub(crate) gap: u64,
     pub(crate) ports: Vec<Port>,
@@ -174,6 +177,7 @@ impl<P: Probe> Model for Fabric<P> {
     #[inline]
     fn foresee(&self, event: Event, calls: usize) {
         match event {
+            _ if !self.large => {}
             Event::Deliver(port) => self.foresee_delivery(port, calls),
             Event::Depart(port) => self.foresee_departure(port, calls),
             _ => {}
@@ -187,8 +191,17 @@ impl<P: Probe> Model for Fabric<P> {
         }
     }
 
-    fn global(&mut self, time: Time, _agenda: &mut Queue) {
+    fn global(&mut self, time: Time, agenda: &mut Queue) {
+        self.settle(time, agenda);
         self.observe(time);
+    }
+
+    fn settle(&mut self, time: Time, agenda: &mut Queue) {
+        for port in 0..self.ports.len() as u32 {
+            if self.ports[port as usize].tx.lazy() {
+                self.catch_up(port, time, agenda);
+            }
+        }
     }
 
     fn status(&self) -> Tally {
@@ -230,7 +243,12 @@ impl<P: Probe> Fabric<P> {
         self.tally.last_activity = now;
         rx.bytes += u64::from(packet.len);
         let is_switch = rx.classifier != NO_CLASSIFIER;
-        if rx.pipe.loses() {
+        let lost = rx.pipe.loses();
+        if next.is_none() {
+            let peer = rx.peer;
+            self.last_in_sight(peer, agenda);
+        }
+        if lost {
             return self.drop(now, port, &packet, DropReason::Corrupt, false);
         }
         self.probe.receive(now, PortId(port), &packet);
@@ -262,9 +280,9 @@ impl<P: Probe> Fabric<P> {
     pub(crate) fn kick(&mut self, port: u32, agenda: &mut Queue) {
         let busy_until = self.ports[port as usize].tx.busy_until;
         if agenda.now() > busy_until {
-            self.send_next(port, agenda);
+            self.send_next(port, agenda.now(), agenda);
         } else {
-            self.wake(port, busy_until, agenda);
+            self.look_after(port, agenda);
         }
     }
 
@@ -287,23 +305,22 @@ impl<P: Probe> Fabric<P> {
         }
         tx.wake_at = Time::MAX;
         if now < tx.busy_until {
-            let busy_until = tx.busy_until;
-            return self.wake(port, busy_until, agenda);
+            return self.look_after(port, agenda);
         }
-        self.send_next(port, agenda);
+        self.send_next(port, now, agenda);
     }
 
-    /// Sends the next frame of an idle port, if there is one.
+    /// Sends the next frame of a port that is idle at `start`, if there is one.
     #[inline]
-    fn send_next(&mut self, port: u32, agenda: &mut Queue) {
+    fn send_next(&mut self, port: u32, start: Time, agenda: &mut Queue) {
         let state = &mut self.ports[port as usize];
         if state.pfc_waits()
             && let Some((priority, quanta)) = state.pop_pfc()
         {
-            return self.send_pfc(port, priority, quanta, agenda);
+            return self.send_pfc(port, priority, quanta, start, agenda);
         }
         if state.rx.classifier != NO_CLASSIFIER {
-            self.send_from_switch(port, agenda);
+            self.send_from_switch(port, start, agenda);
         } else {
             self.send_from_nic(port, agenda);
         }
@@ -311,8 +328,7 @@ impl<P: Probe> Fabric<P> {
 
     /// Puts a frame on the wire.
     #[inline]
-    pub(crate) fn transmit(&mut self, port: u32, packet: Packet, agenda: &mut Queue) {
-        let now = agenda.now();
+    pub(crate) fn transmit(&mut self, port: u32, packet: Packet, now: Time, agenda: &mut Queue) {
         let wire_len = u64::from(packet.len) + self.gap;
         let tx = &mut self.ports[port as usize].tx;
         tx.busy_until = now
@@ -324,7 +340,7 @@ impl<P: Probe> Fabric<P> {
         tx.packets += 1;
         self.tally.packet_hops += 1;
         if packet.kind != Kind::Pfc {
-            self.tally.last_progress = now;
+            self.tally.last_progress = self.tally.last_progress.max(now);
         }
         let arrival = tx.busy_until + tx.arrival_delay;
         let peer = tx.peer;
@@ -338,7 +354,7 @@ impl<P: Probe> Fabric<P> {
     }
 
     /// Sends a PFC frame; anything else that waits goes after it.
-    fn send_pfc(&mut self, port: u32, priority: u8, quanta: u16, agenda: &mut Queue) {
+    fn send_pfc(&mut self, port: u32, priority: u8, quanta: u16, start: Time, agenda: &mut Queue) {
         let mut packet = Packet::new(Kind::Pfc, 0, 0, self.wiring.frames.pfc);
         packet.queue = priority;
         packet.arg = quanta;
@@ -348,14 +364,17 @@ impl<P: Probe> Fabric<P> {
         } else {
             counters.tx_resume[usize::from(priority)] += 1;
         }
-        self.transmit(port, packet, agenda);
-        let busy_until = self.ports[port as usize].tx.busy_until;
-        self.wake(port, busy_until, agenda);
+        self.transmit(port, packet, start, agenda);
+        let tx = &self.ports[port as usize].tx;
+        if !tx.lazy() || tx.has_next() {
+            self.look_after(port, agenda);
+        }
     }
 
     /// XOFF begins at `port` for `priority`, towards upstream.
     pub(crate) fn assert_xoff(&mut self, port: u32, priority: u8, agenda: &mut Queue) {
         let quanta = self.xoff_quanta(port);
+        self.count_xoff(port, 1);
         let state = &mut self.ports[port as usize];
         state.aside.pfc.xoff(agenda.now(), priority);
         state.push_pfc(priority, quanta);
@@ -366,6 +385,7 @@ impl<P: Probe> Fabric<P> {
 
     /// XOFF ends at `port` for `priority`.
     pub(crate) fn release_xoff(&mut self, port: u32, priority: u8, agenda: &mut Queue) {
+        self.count_xoff(port, -1);
         let state = &mut self.ports[port as usize];
         state.aside.pfc.xon(priority);
         state.push_pfc(priority, 0);
@@ -440,6 +460,7 @@ impl<P: Probe> Fabric<P> {
             (_, 0) => Time::MAX,
             (quanta, _) => now + wire.clock.quanta(quanta),
         };
+        self.catch_up_switch_port(port, agenda);
         let state = &mut self.ports[port as usize];
         self.tally.live += state.change_pause(|pause| pause.apply(now, queue, until));
         self.watch_expiry(port, agenda);
@@ -476,6 +497,8 @@ impl<P: Probe> Fabric<P> {
             return;
         }
         state.aside.expire_at = Time::MAX;
+        self.catch_up_switch_port(port, agenda);
+        let state = &mut self.ports[port as usize];
         let more = state.change_pause(|pause| pause.expire(now));
         self.watch_expiry(port, agenda);
         if more < 0 {

@@ -52,6 +52,7 @@ impl Pool {
         Pool { size, headroom, used: 0, headroom_used: 0 }
     }
 
+    #[inline]
     fn free(&self) -> u32 {
         self.size.saturating_sub(self.used)
     }
@@ -70,35 +71,52 @@ pub enum Refusal {
     EgressLosslessLimit,
 }
 
-/// Use of one PG or queue, in cells. The reserve fills first and empties last.
+/// Use of one PG or queue, in cells, beside what every frame asks of its profile. The reserve fills
+/// first and empties last.
 #[derive(Clone, Copy, Debug)]
 struct Account {
     /// Reserved and shared cells together.
     used: u32,
     headroom_used: u32,
-    /// Index of its profile.
-    profile: u16,
+    reserve: u32,
+    /// A static limit.
+    limit: u32,
+    /// The n of a dynamic limit; [`STATIC`] if there is none.
+    n: i8,
+    pool: u8,
+    lossless: bool,
     xoff: bool,
+    /// Index of the whole profile.
+    profile: u16,
 }
+
+const STATIC: i8 = i8::MIN;
 
 impl Account {
-    #[inline]
-    fn shared(&self, profile: &Profile) -> u32 {
-        self.used.saturating_sub(profile.reserve)
+    fn new(profile: &Profile, index: usize) -> Self {
+        let (limit, n) = match profile.threshold {
+            Threshold::Static(cells) => (cells, STATIC),
+            Threshold::Dynamic(n) => (0, n),
+        };
+        let Profile { pool, lossless, reserve, .. } = *profile;
+        let (used, headroom_used, xoff, profile) = (0, 0, false, index as u16);
+        Account { used, headroom_used, reserve, limit, n, pool, lossless, xoff, profile }
     }
-}
 
-impl Profile {
     #[inline]
-    fn limit(&self, pool: &Pool) -> u32 {
-        match self.threshold {
-            Threshold::Static(cells) => cells,
-            Threshold::Dynamic(n) => {
-                let free = u64::from(pool.free());
-                let limit = if n >= 0 { free << n } else { free >> -n };
-                u32::try_from(limit).unwrap_or(u32::MAX)
-            }
+    fn shared(&self) -> u32 {
+        self.used.saturating_sub(self.reserve)
+    }
+
+    /// The limit of its shared part where so many cells of its pool are free.
+    #[inline]
+    fn limit(&self, free: u32) -> u32 {
+        if self.n == STATIC {
+            return self.limit;
         }
+        let free = u64::from(free);
+        let limit = if self.n >= 0 { free << (self.n & 31) } else { free >> (-self.n & 31) };
+        u32::try_from(limit).unwrap_or(u32::MAX)
     }
 }
 
@@ -124,42 +142,67 @@ impl Mmu {
             if known.is_none() {
                 profiles.push(profile);
             }
-            Account { used: 0, headroom_used: 0, profile: index as u16, xoff: false }
+            Account::new(&profile, index)
         };
         let groups = groups.into_iter().map(&mut open).collect();
         let queues = queues.into_iter().map(&mut open).collect();
         Mmu { pools: pools.into(), profiles: profiles.into(), groups, queues }
     }
 
-    /// Charges a frame of `cells` to ingress group `group`; `Ok(true)` if XOFF is due now.
+    /// Charges a frame of `cells` to ingress group `group` if the group is far from XOFF and from
+    /// its limit; else does nothing and returns false.
+    ///
+    /// That releases are still to come does not matter: they lower what is used, and raise limits.
     #[inline]
+    pub fn charge_calmly(&mut self, group: usize, cells: u32) -> bool {
+        let account = &mut self.groups[group];
+        let pool = &mut self.pools[usize::from(account.pool)];
+        let used = account.used + cells;
+        let shared = used.saturating_sub(account.reserve);
+        let growth = shared.min(cells);
+        let free = pool.free();
+        if growth > free || account.xoff {
+            return false;
+        }
+        // the limit after this frame, which is the lower one, is that of XOFF
+        let limit = account.limit(free - growth);
+        if shared > 0 && (shared > limit || (account.lossless && shared == limit)) {
+            return false;
+        }
+        account.used = used;
+        pool.used += growth;
+        true
+    }
+
+    /// Charges a frame of `cells` to ingress group `group`; `Ok(true)` if XOFF is due now.
     pub fn charge_ingress(&mut self, group: usize, cells: u32) -> Result<bool, Refusal> {
         let account = &mut self.groups[group];
-        let profile = &self.profiles[usize::from(account.profile)];
-        let pool = &mut self.pools[usize::from(profile.pool)];
-        let limit = profile.limit(pool);
+        let pool = &mut self.pools[usize::from(account.pool)];
+        let limit = account.limit(pool.free());
         let used = account.used + cells;
-        let shared = used.saturating_sub(profile.reserve);
+        let shared = used.saturating_sub(account.reserve);
         let growth = shared.min(cells);
         if shared == 0 || (shared <= limit && growth <= pool.free()) {
             account.used = used;
             pool.used += growth;
-        } else if !profile.lossless {
+        } else if !account.lossless {
             return Err(Refusal::IngressLossyLimit);
         } else {
+            let headroom = self.profiles[usize::from(account.profile)].headroom;
             let headroom_used = account.headroom_used + cells;
             let pooled = pool.headroom_used + cells;
-            if headroom_used > profile.headroom || pool.headroom.is_some_and(|size| pooled > size) {
+            if headroom_used > headroom || pool.headroom.is_some_and(|size| pooled > size) {
                 return Err(Refusal::IngressHeadroomFull);
             }
             account.headroom_used = headroom_used;
             pool.headroom_used = pooled;
         }
-        if !profile.lossless || account.xoff {
+        if !account.lossless || account.xoff {
             return Ok(false);
         }
-        let shared = account.shared(profile);
-        account.xoff = account.headroom_used > 0 || (shared > 0 && shared >= profile.limit(pool));
+        let shared = account.shared();
+        let full = shared > 0 && shared >= account.limit(pool.free());
+        account.xoff = account.headroom_used > 0 || full;
         Ok(account.xoff)
     }
 
@@ -167,19 +210,25 @@ impl Mmu {
     #[inline]
     pub fn release_ingress(&mut self, group: usize, cells: u32) -> bool {
         let account = &mut self.groups[group];
-        let profile = &self.profiles[usize::from(account.profile)];
-        let pool = &mut self.pools[usize::from(profile.pool)];
+        let pool = &mut self.pools[usize::from(account.pool)];
+        if !account.xoff {
+            // headroom in use means XOFF
+            pool.used -= account.shared().min(cells);
+            account.used -= cells;
+            return false;
+        }
         let from_headroom = account.headroom_used.min(cells);
-        let from_shared = account.shared(profile).min(cells - from_headroom);
+        let from_shared = account.shared().min(cells - from_headroom);
         account.headroom_used -= from_headroom;
         pool.headroom_used -= from_headroom;
         account.used -= cells - from_headroom;
         pool.used -= from_shared;
-        if !account.xoff || account.headroom_used > 0 {
+        if account.headroom_used > 0 {
             return false;
         }
-        let ceiling = profile.xon.max(profile.limit(pool).saturating_sub(profile.xon_offset));
-        let resume = account.shared(profile) <= ceiling;
+        let Profile { xon, xon_offset, .. } = self.profiles[usize::from(account.profile)];
+        let ceiling = xon.max(account.limit(pool.free()).saturating_sub(xon_offset));
+        let resume = account.shared() <= ceiling;
         account.xoff = !resume;
         resume
     }
@@ -188,39 +237,32 @@ impl Mmu {
     #[inline]
     pub fn egress_admits(&self, queue: usize, cells: u32) -> Result<(), Refusal> {
         let account = &self.queues[queue];
-        let profile = &self.profiles[usize::from(account.profile)];
-        let shared = (account.used + cells).saturating_sub(profile.reserve);
-        if shared == 0 {
+        let shared = (account.used + cells).saturating_sub(account.reserve);
+        if shared == 0 || (account.lossless && account.n == STATIC && shared <= account.limit) {
             return Ok(());
         }
-        let pool = &self.pools[usize::from(profile.pool)];
-        let within = shared <= profile.limit(pool);
-        if profile.lossless {
+        let free = self.pools[usize::from(account.pool)].free();
+        let within = shared <= account.limit(free);
+        if account.lossless {
             // what ingress has admitted is in the buffer: only the queue's own limit counts
             return if within { Ok(()) } else { Err(Refusal::EgressLosslessLimit) };
         }
-        if within && shared.min(cells) <= pool.free() {
-            Ok(())
-        } else {
-            Err(Refusal::EgressLossyLimit)
-        }
+        if within && shared.min(cells) <= free { Ok(()) } else { Err(Refusal::EgressLossyLimit) }
     }
 
     /// Charges an admitted frame to egress queue `queue`.
     #[inline]
     pub fn charge_egress(&mut self, queue: usize, cells: u32) {
         let account = &mut self.queues[queue];
-        let profile = &self.profiles[usize::from(account.profile)];
         account.used += cells;
-        self.pools[usize::from(profile.pool)].used += account.shared(profile).min(cells);
+        self.pools[usize::from(account.pool)].used += account.shared().min(cells);
     }
 
     /// Releases a frame from egress queue `queue`.
     #[inline]
     pub fn release_egress(&mut self, queue: usize, cells: u32) {
         let account = &mut self.queues[queue];
-        let profile = &self.profiles[usize::from(account.profile)];
-        self.pools[usize::from(profile.pool)].used -= account.shared(profile).min(cells);
+        self.pools[usize::from(account.pool)].used -= account.shared().min(cells);
         account.used -= cells;
     }
 
@@ -236,10 +278,6 @@ impl Mmu {
         self.queues.get(queue).inspect(|account| prefetch(*account));
     }
 
-    fn group_profile(&self, group: usize) -> &Profile {
-        &self.profiles[usize::from(self.groups[group].profile)]
-    }
-
     /// Cells held in ingress group `group`: reserve and shared, headroom.
     pub fn ingress_use(&self, group: usize) -> (u32, u32) {
         (self.groups[group].used, self.groups[group].headroom_used)
@@ -247,14 +285,15 @@ impl Mmu {
 
     /// The limit of the shared part of ingress group `group` as of now.
     pub fn ingress_limit(&self, group: usize) -> u32 {
-        let profile = self.group_profile(group);
-        profile.limit(&self.pools[usize::from(profile.pool)])
+        let account = &self.groups[group];
+        account.limit(self.pools[usize::from(account.pool)].free())
     }
 
     /// Cells that ingress group `group` holds when its XOFF comes, if nobody else draws on its
     /// pool: the reserve, and a static limit or the s for which s = 2^n (pool - s).
     pub fn xoff_alone(&self, group: usize) -> u32 {
-        let Profile { pool, reserve, threshold, .. } = *self.group_profile(group);
+        let Profile { pool, reserve, threshold, .. } =
+            self.profiles[usize::from(self.groups[group].profile)];
         let size = self.pools[usize::from(pool)].size;
         let shared = match threshold {
             // the cell that finds the pool full goes into headroom

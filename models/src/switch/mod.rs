@@ -21,6 +21,8 @@ pub use mmu::{Mmu, Pool, Profile, Refusal, Threshold};
 pub use plan::{BufferPlan, PortPlan, plan_buffer};
 pub use wred::{MarkAt, PortWred, Wred, WredConfig};
 
+use sim_core::Time;
+
 use crate::load_balance::Ecmp;
 
 /// A switch's state beside that of its ports and MMUs.
@@ -28,17 +30,29 @@ use crate::load_balance::Ecmp;
 pub struct Switch {
     /// The MMU of its first slice.
     pub first_mmu: u32,
+    /// How many there are; the ports of a single one have their places in order.
+    pub slices: u32,
     /// Slice of each port, and the index of its first PG and queue there.
     pub places: Vec<(u8, u32)>,
     /// Bytes of a buffer cell.
     pub cell: u32,
     /// Next-hop choice.
     pub ecmp: Ecmp,
+    /// Groups that hold XOFF.
+    pub xoffs: u32,
+    /// It was, or is, so full that each departure counts as it happens.
+    pub exact_until: Time,
     /// Queue that a PFC priority pauses, by port; the priorities that are not obeyed map to 255.
     pub pfc_to_queue: Vec<[u8; 8]>,
 }
 
 impl Switch {
+    /// The MMU of a port, and its first PG there.
+    pub fn place(&self, port: u16) -> (usize, usize) {
+        let (slice, base) = self.places[usize::from(port)];
+        (self.first_mmu as usize + usize::from(slice), base as usize)
+    }
+
     /// Cells that a frame fills.
     #[inline]
     pub fn cells(&self, len: u16) -> u32 {
