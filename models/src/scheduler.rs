@@ -163,8 +163,8 @@ mod tests {
         let mut scheduler = Scheduler::new(&SchedulerConfig::default(), 1500);
         let mut turn = scheduler.turn();
         // queue 4 has a small frame now and then, a thousand times
-        for turn in 0..10_000 {
-            let eligible = if turn % 10 == 0 { 0b1_1000 } else { 0b0_1000 };
+        for number in 0..10_000 {
+            let eligible = if number % 10 == 0 { 0b1_1000 } else { 0b0_1000 };
             scheduler.pick(&mut turn, eligible, |queue| if queue == 4 { 64 } else { 1500 });
         }
         // then both are backlogged: they take turns at once

@@ -85,7 +85,7 @@ fn spec(case: &Case, host: HostConfig) -> Spec {
 }
 
 fn run(case: &Case, host: HostConfig) -> (Plan, Outcome, Report) {
-    let plan = fabric::plan(spec(case, host.clone()), 1).unwrap();
+    let plan = fabric::plan(spec(case, host.clone()), fabric::Shards::Exactly(1)).unwrap();
     let (outcome, report) = common::run(spec(case, host), 1);
     (plan, outcome, report)
 }

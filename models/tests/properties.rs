@@ -2,9 +2,13 @@
 
 mod common;
 
-use common::{link, run, spec};
+use common::{link, spec, watched};
 use models::congestion::{CongestionConfig, DcqcnConfig};
+use models::fabric::Spec;
+use models::ids::PortId;
 use models::nic::{NicConfig, ReceiveConfig};
+use models::packet::Packet;
+use models::probe::Probe;
 use models::report::{OutcomeKind, Report};
 use models::size::Size;
 use models::switch::{Headroom, MarkAt, SwitchConfig, WredConfig};
@@ -13,7 +17,7 @@ use models::topology::{
 };
 use models::traffic::{After, FlowConfig, FlowSize, FlowsConfig, HostRef, TrafficConfig};
 use proptest::prelude::*;
-use sim_core::{Bytes, Delta, Rate};
+use sim_core::{Bytes, Delta, Rate, Time};
 
 /// Shapes with 6 to 16 hosts whose routes go up and then down, so that none can deadlock.
 fn shape(kind: u8, gbps: u64, ns: u64) -> TopologyConfig {
@@ -98,6 +102,30 @@ fn case() -> impl Strategy<Value = Case> {
 }
 
 fn simulate(case: &Case, headroom: Headroom, shards: usize) -> Report {
+    watched::<()>(scenario(case, headroom, shards > 1), shards).1
+}
+
+/// Sees each frame when it moves.
+#[derive(Debug, Default)]
+struct InOrder(Time);
+
+impl InOrder {
+    fn sees(&mut self, now: Time) {
+        assert!(now >= self.0, "calls come in the order of time");
+        self.0 = now;
+    }
+}
+
+impl Probe for InOrder {
+    fn transmit(&mut self, now: Time, _: PortId, _: &Packet) {
+        self.sees(now);
+    }
+    fn receive(&mut self, now: Time, _: PortId, _: &Packet) {
+        self.sees(now);
+    }
+}
+
+fn scenario(case: &Case, headroom: Headroom, cut: bool) -> Spec {
     let mut switch =
         SwitchConfig { latency: Delta::from_ns(case.latency_ns), ..Default::default() };
     switch.buffer.cell = Bytes::new(case.cell);
@@ -144,7 +172,7 @@ fn simulate(case: &Case, headroom: Headroom, shards: usize) -> Report {
             destination_port: None,
         })
         .collect();
-    let mut topology = shape(case.kind, case.gbps, case.delay_ns.max(u64::from(shards > 1)));
+    let mut topology = shape(case.kind, case.gbps, case.delay_ns.max(u64::from(cut)));
     if case.loss {
         let links = match &mut topology {
             TopologyConfig::Star(star) => &mut star.link,
@@ -165,7 +193,7 @@ fn simulate(case: &Case, headroom: Headroom, shards: usize) -> Report {
             dscp: None,
         })],
     };
-    run(spec(topology, switch, nic, &traffic, case.seed), shards).1
+    spec(topology, switch, nic, &traffic, case.seed)
 }
 
 proptest! {
@@ -195,6 +223,16 @@ proptest! {
         prop_assert_eq!(report.outcome, OutcomeKind::Completed);
         let drops: u64 = report.totals.drops.values().sum();
         prop_assert!(drops > 0 || report.totals.retransmitted_packets == 0);
+    }
+
+    /// What switches leave undone while nobody looks makes no difference.
+    #[test]
+    fn departures_without_events_change_nothing(case in case(), tight: bool) {
+        let headroom = if tight { Headroom::Size(Size::bytes(100)) } else { Headroom::Auto };
+        let lazy = watched::<()>(scenario(&case, headroom, false), 1);
+        let exact = watched::<InOrder>(scenario(&case, headroom, false), 1);
+        prop_assert_eq!(lazy.1, exact.1);
+        prop_assert!(lazy.0.events <= exact.0.events);
     }
 
     #[test]

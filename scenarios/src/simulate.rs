@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use models::collective::Link;
-use models::fabric::{self, Outcome, Plan, QpInfo, Role, Running};
+use models::fabric::{self, Outcome, Plan, QpInfo, Role, Running, Shards};
 use models::report::{self, AssumedFigure, OutcomeKind, Report, Series, Severity};
 use rayon::prelude::*;
 use rustix::time::{ClockId, clock_gettime};
@@ -58,7 +58,8 @@ pub struct Finished {
 
 /// Checks and plans `loaded` for `threads` shards; of a sweep, the first size.
 pub fn plan(loaded: &Loaded, threads: usize) -> Result<Plan, Complaint> {
-    fabric::plan(loaded.spec.clone(), threads).map_err(|error| loaded.complaint(error))
+    fabric::plan(loaded.spec.clone(), Shards::AtMost(threads))
+        .map_err(|error| loaded.complaint(error))
 }
 
 /// Checks and plans all sizes of a sweep. One run gets all threads as shards; the runs of a sweep
@@ -66,7 +67,7 @@ pub fn plan(loaded: &Loaded, threads: usize) -> Result<Plan, Complaint> {
 pub fn plans(loaded: &Loaded, threads: usize) -> Result<Vec<Plan>, Complaint> {
     let runs = loaded.sweep.runs();
     let shards = if runs == 1 { threads } else { 1 };
-    let plan = |run| fabric::plan(loaded.spec_of(run), shards);
+    let plan = |run| fabric::plan(loaded.spec_of(run), Shards::AtMost(shards));
     (0..runs).map(|run| plan(run).map_err(|error| loaded.complaint(error))).collect()
 }
 

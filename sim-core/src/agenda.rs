@@ -88,8 +88,8 @@ impl<E: Code, M> Agenda<E, M> {
     }
 
     /// Takes the messages sent since the last call.
-    pub(crate) fn take_outbox(&mut self) -> Vec<(usize, M)> {
-        std::mem::take(&mut self.outbox)
+    pub(crate) fn drain_outbox(&mut self) -> impl Iterator<Item = (usize, M)> {
+        self.outbox.drain(..)
     }
 }
 

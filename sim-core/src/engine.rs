@@ -6,8 +6,8 @@
 //! Because `(Time, Event)` is a total order and shards meet only through messages, results are
 //! bit-identical for every number of shards; one shard runs the same code without threads.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex};
 
 use crate::agenda::{Agenda, Code};
 use crate::time::{Delta, Time};
@@ -27,6 +27,8 @@ pub trait Model: Send {
     /// found at once (3 calls to go), then for what that leads to (2, 1).
     #[inline]
     fn foresee(&self, _event: Self::Event, _calls: usize) {}
+    /// When a message has its first effect.
+    fn due(message: &Self::Message) -> Time;
     /// Takes a message from another shard.
     fn accept(&mut self, message: Self::Message, agenda: &mut Agenda<Self::Event, Self::Message>);
     /// Does what the timeline holds for `time`; every earlier event has been handled.
@@ -171,17 +173,6 @@ impl<M: Model> Shard<M> {
     }
 }
 
-impl<M: Model> Shard<M> {
-    /// Takes the messages for this shard, which has this index.
-    fn accept(&mut self, index: usize, shared: &Shared<M>) {
-        for sender in &shared.mailboxes {
-            for message in lock(&sender[index]).drain(..) {
-                self.model.accept(message, &mut self.agenda);
-            }
-        }
-    }
-}
-
 fn run_alone<M, C, F>(shard: &mut Shard<M>, mut conductor: C, mut owner: F) -> Stop
 where
     M: Model,
@@ -230,19 +221,46 @@ fn window_end(next_event: Option<Time>, end: Time, span: Delta) -> Time {
     next_event.map_or(end, |next| next.saturating_add(span).min(end))
 }
 
-/// What one shard publishes at a window's edge.
+/// What one shard publishes at a window's edge, and what it has for the others.
+struct Edge<M: Model> {
+    status: M::Status,
+    /// The earliest event here or message from here.
+    next_event: Option<Time>,
+    events: u64,
+    /// The run's owner has had enough.
+    stopped: bool,
+    /// By shard.
+    messages: Vec<Vec<M::Message>>,
+}
+
+/// Edges by window parity and shard. A shard that writes the next window's edge does not disturb
+/// those that still read this one's, and cannot be further ahead, so one barrier a window is enough.
+struct Shared<M: Model> {
+    barrier: Barrier,
+    edges: [Vec<Mutex<Edge<M>>>; 2],
+}
+
+impl<M: Model> Shared<M> {
+    fn new(count: usize) -> Self {
+        let edge = || Edge {
+            status: M::Status::default(),
+            next_event: None,
+            events: 0,
+            stopped: false,
+            messages: (0..count).map(|_| Vec::new()).collect(),
+        };
+        let edges = || (0..count).map(|_| Mutex::new(edge())).collect();
+        Shared { barrier: Barrier::new(count), edges: [edges(), edges()] }
+    }
+}
+
+/// All edges of a window together.
 #[derive(Clone, Copy, Default)]
-struct Edge<S> {
+struct Merged<S> {
     status: S,
     next_event: Option<Time>,
     events: u64,
-}
-
-struct Shared<M: Model> {
-    barrier: Barrier,
-    edges: Vec<Mutex<Edge<M::Status>>>,
-    mailboxes: Vec<Vec<Mutex<Vec<M::Message>>>>,
-    stopped: AtomicBool,
+    stopped: bool,
 }
 
 fn run_together<M, C, F>(shards: &mut [Shard<M>], lookahead: Delta, conductor: &C, owner: F) -> Stop
@@ -251,13 +269,7 @@ where
     C: Conductor<M::Status>,
     F: FnMut(&Control<M::Status>) -> bool + Send,
 {
-    let count = shards.len();
-    let shared: Shared<M> = Shared {
-        barrier: Barrier::new(count),
-        edges: (0..count).map(|_| Mutex::default()).collect(),
-        mailboxes: (0..count).map(|_| (0..count).map(|_| Mutex::default()).collect()).collect(),
-        stopped: AtomicBool::new(false),
-    };
+    let shared: Shared<M> = Shared::new(shards.len());
     std::thread::scope(|scope| {
         let mut owner = Some(owner);
         let mut threads = Vec::new();
@@ -292,60 +304,71 @@ where
     let _poison = PoisonOnPanic(&shared.barrier);
     let mut now = Time::ZERO;
     let mut heard = 0;
-    loop {
-        shard.accept(index, shared);
-        let next_event = shard.agenda.next_time();
-        let status = shard.model.status();
-        *lock(&shared.edges[index]) = Edge { status, next_event, events: shard.events };
+    let mut stopped = false;
+    for edges in shared.edges.iter().cycle() {
+        shard.publish(&mut lock(&edges[index]), stopped);
         shared.barrier.wait();
-        let edge = merge_edges(&conductor, shared);
+        let edge = merge(&conductor, edges);
+        for sender in edges {
+            let mut sender = lock(sender);
+            for message in sender.messages[index].drain(..) {
+                shard.model.accept(message, &mut shard.agenda);
+            }
+        }
+        if edge.stopped {
+            shard.model.settle(now, &mut shard.agenda);
+            return Stop::Owner;
+        }
         if let Some(owner) = &mut owner
             && edge.events - heard >= BATCH
         {
             heard = edge.events;
-            if !owner(&Control { now, events: edge.events, status: edge.status }) {
-                shared.stopped.store(true, Ordering::Relaxed);
-            }
+            stopped = !owner(&Control { now, events: edge.events, status: edge.status });
         }
         let limits = Limits { now, next_event: edge.next_event };
-        let step = conductor.step(&edge.status, limits);
-        if let Step::Run { end, span } = step {
-            let end = window_end(edge.next_event, end, span.min(lookahead));
-            shard.handle(end, u64::MAX);
-            shard.agenda.advance(end);
-            now = end;
-            for (target, message) in shard.agenda.take_outbox() {
-                lock(&shared.mailboxes[index][target]).push(message);
-            }
-        }
-        shared.barrier.wait();
-        match step {
-            _ if shared.stopped.load(Ordering::Relaxed) => {
-                shard.accept(index, shared);
-                shard.model.settle(now, &mut shard.agenda);
-                return Stop::Owner;
+        match conductor.step(&edge.status, limits) {
+            Step::Run { end, span } => {
+                let end = window_end(edge.next_event, end, span.min(lookahead));
+                shard.handle(end, u64::MAX);
+                shard.agenda.advance(end);
+                now = end;
             }
             Step::Stop(reason) => {
                 shard.model.settle(now, &mut shard.agenda);
                 return Stop::Conductor(reason);
             }
             Step::Global(time) => shard.model.global(time, &mut shard.agenda),
-            Step::Run { .. } => {}
         }
+    }
+    unreachable!("windows follow each other until one of them is the last")
+}
+
+impl<M: Model> Shard<M> {
+    /// Fills in this shard's edge of a window.
+    fn publish(&mut self, edge: &mut Edge<M>, stopped: bool) {
+        let mut next_event = self.agenda.next_time();
+        for (target, message) in self.agenda.drain_outbox() {
+            let due = M::due(&message);
+            next_event = Some(next_event.map_or(due, |next| next.min(due)));
+            edge.messages[target].push(message);
+        }
+        edge.status = self.model.status();
+        (edge.next_event, edge.events, edge.stopped) = (next_event, self.events, stopped);
     }
 }
 
-fn merge_edges<M: Model, C: Conductor<M::Status>>(c: &C, shared: &Shared<M>) -> Edge<M::Status> {
-    let edges = shared.edges.iter().map(|edge| *lock(edge));
-    let earliest = |a: Option<Time>, b: Option<Time>| match (a, b) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    };
+fn merge<M: Model, C: Conductor<M::Status>>(c: &C, edges: &[Mutex<Edge<M>>]) -> Merged<M::Status> {
+    let edges = edges.iter().map(|edge| {
+        let Edge { status, next_event, events, stopped, .. } = *lock(edge);
+        Merged { status, next_event, events, stopped }
+    });
+    let earliest = |a: Option<Time>, b: Option<Time>| a.into_iter().chain(b).min();
     edges
-        .reduce(|a, b| Edge {
+        .reduce(|a, b| Merged {
             status: c.merge(a.status, b.status),
             next_event: earliest(a.next_event, b.next_event),
             events: a.events + b.events,
+            stopped: a.stopped || b.stopped,
         })
         .unwrap_or_default()
 }
@@ -354,15 +377,20 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().expect("no shard panics while it holds a lock")
 }
 
-/// A barrier that yields early: windows are short, but pure spinning is ruinous on a busy machine.
+/// A barrier that spins, for windows are short, then yields and sleeps, for pure spinning is
+/// ruinous on a busy machine.
 struct Barrier {
     count: usize,
     arrived: AtomicUsize,
     generation: AtomicUsize,
     poisoned: AtomicBool,
+    /// How many sleep.
+    sleepers: Mutex<usize>,
+    wake: Condvar,
 }
 
-const SPINS: u32 = 200;
+const SPINS: u32 = 4000;
+const YIELDS: u32 = 20;
 
 impl Barrier {
     fn new(count: usize) -> Self {
@@ -371,6 +399,8 @@ impl Barrier {
             arrived: AtomicUsize::new(0),
             generation: AtomicUsize::new(0),
             poisoned: AtomicBool::new(false),
+            sleepers: Mutex::new(0),
+            wake: Condvar::new(),
         }
     }
 
@@ -378,19 +408,41 @@ impl Barrier {
         let generation = self.generation.load(Ordering::Acquire);
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.count {
             self.arrived.store(0, Ordering::Relaxed);
+            let sleepers = lock(&self.sleepers);
             self.generation.store(generation.wrapping_add(1), Ordering::Release);
+            if *sleepers > 0 {
+                self.wake.notify_all();
+            }
             return;
         }
-        let mut spins = 0;
-        while self.generation.load(Ordering::Acquire) == generation {
-            assert!(!self.poisoned.load(Ordering::Relaxed), "another shard panicked");
-            if spins < SPINS {
-                spins += 1;
+        for turn in 0..SPINS + YIELDS {
+            if self.passed(generation) {
+                return;
+            }
+            if turn < SPINS {
                 std::hint::spin_loop();
             } else {
                 std::thread::yield_now();
             }
         }
+        let mut sleepers = lock(&self.sleepers);
+        *sleepers += 1;
+        while !self.passed(generation) {
+            sleepers = self.wake.wait(sleepers).expect("no shard panics while it holds a lock");
+        }
+        *sleepers -= 1;
+    }
+
+    fn passed(&self, generation: usize) -> bool {
+        assert!(!self.poisoned.load(Ordering::Relaxed), "another shard panicked");
+        self.generation.load(Ordering::Acquire) != generation
+    }
+
+    fn poison(&self) {
+        self.poisoned.store(true, Ordering::Relaxed);
+        // nobody may fall asleep after this without having seen it
+        drop(self.sleepers.lock());
+        self.wake.notify_all();
     }
 }
 
@@ -400,7 +452,7 @@ struct PoisonOnPanic<'a>(&'a Barrier);
 impl Drop for PoisonOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.poisoned.store(true, Ordering::Relaxed);
+            self.0.poison();
         }
     }
 }
@@ -451,6 +503,10 @@ mod tests {
                     agenda.send(self.shard_of(next) as usize, message);
                 }
             }
+        }
+
+        fn due(message: &Self::Message) -> Time {
+            message.1
         }
 
         fn accept(&mut self, message: Self::Message, agenda: &mut Agenda<u32, Self::Message>) {

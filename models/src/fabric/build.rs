@@ -7,10 +7,11 @@ use sim_core::rng::{Domain, Stream};
 use sim_core::{Delta, Time};
 
 use super::host_parts::{dmas, executors};
+use super::shards::Shards;
 use super::spec::Spec;
 use super::ways::Ways;
 use super::wiring::{Role, Wire, Wiring};
-use super::{Fabric, Followers, Queue, check, qps};
+use super::{Fabric, Followers, Queue, check, qps, shards};
 use crate::collective::{Executor, NcclConfig, Setting, jobs};
 use crate::error::BuildError;
 use crate::ids::{NodeId, PRIORITIES, PortId};
@@ -26,7 +27,7 @@ use crate::switch::{
     BufferPlan, Classifier, PortPlan, PortWred, SchedulerConfig, Switch, SwitchConfig, Wred,
     plan_buffer,
 };
-use crate::topology::{NodeKind, Topology};
+use crate::topology::NodeKind;
 use crate::traffic::FLOWS_MAX;
 use crate::wire::{Frames, LinkClock};
 
@@ -47,8 +48,8 @@ pub struct Plan {
     pub shards: usize,
 }
 
-/// Checks `spec` and plans a fabric of `shards` shards (fewer if there are not enough switches).
-pub fn plan(spec: Spec, shards: usize) -> Result<Plan, BuildError> {
+/// Checks `spec` and plans a fabric of `shards`.
+pub fn plan(spec: Spec, shards: Shards) -> Result<Plan, BuildError> {
     check::wire(&spec.wire)?;
     for config in spec.switches.iter().chain(&spec.switch_ports).flatten() {
         check::switch(config)?;
@@ -70,23 +71,12 @@ pub fn plan(spec: Spec, shards: usize) -> Result<Plan, BuildError> {
     }
     let mut routes = Routes::shortest(topology)?;
     routes.apply(topology, &spec.routes)?;
-    // windows of several shards are no longer than this
-    let close = spec.stop.after_last_flow.is_some_and(|after| after < Delta::from_us(1));
-    let shards = if close { 1 } else { shards };
-    let mut shard_of = partition(topology, shards);
-    let mut wires = wires(&spec, &shard_of);
-    if shards > 1
-        && (lookahead(&wires, &shard_of, &frames).is_zero() || flows_tie(&spec, &shard_of))
-    {
-        // neither a link nor a start that takes no time can be cut
-        shard_of.fill(0);
-        wires.iter_mut().for_each(|wire| wire.peer_shard = 0);
-    }
-    let count = shard_of.iter().max().map_or(1, |most| usize::from(*most) + 1);
     let setting = Setting { topology, hosts: &spec.hosts, nccl: &spec.nccl };
     let jobs = jobs(&spec.collectives, setting)?;
     let (mut qps, data_qps) = qps::qps(&spec, &routes, &jobs)?;
     let executors = executors(&spec, &jobs, &mut qps);
+    let (wires, shard_of) = shards::split(&spec, &frames, &qps, shards, wires);
+    let count = shard_of.iter().max().map_or(1, |most| usize::from(*most) + 1);
     let dmas = dmas(&spec)?;
     let buffers = buffers(&spec, &frames)?;
     let sampled_ports = sampled_ports(&spec)?;
@@ -132,60 +122,6 @@ pub fn plan(spec: Spec, shards: usize) -> Result<Plan, BuildError> {
         executors,
         shards: count,
     })
-}
-
-/// Whether a flow waits for one of another shard, which it must learn of at once.
-fn flows_tie(spec: &Spec, shard_of: &[u16]) -> bool {
-    let shard = |flow: usize| shard_of[spec.flows[flow].source.index()];
-    let mut flows = spec.flows.iter().enumerate();
-    flows.any(|(number, flow)| flow.after.iter().any(|n| shard(*n as usize) != shard(number)))
-}
-
-/// The least time from a frame's first bit on a cut link to its handling at the other end.
-fn lookahead(wires: &[Wire], shard_of: &[u16], frames: &Frames) -> Delta {
-    let shortest = frames.wire_len(frames.shortest());
-    let cut = wires.iter().filter(|wire| wire.peer_shard != shard_of[wire.node as usize]);
-    let reach = |wire: &Wire| wire.clock.time(shortest) + wire.arrival_delay;
-    cut.map(reach).min().unwrap_or(Delta::MAX)
-}
-
-/// Splits the nodes into parts of about equally many ports; hosts go with their first switch, and
-/// switches of neighbouring numbers stay together.
-fn partition(topology: &Topology, shards: usize) -> Vec<u16> {
-    let mut part = vec![0; topology.nodes().len()];
-    let switches: Vec<NodeId> = topology.switches().collect();
-    let shards = shards.clamp(1, switches.len().clamp(1, 64));
-    // leaves (which have hosts) and other switches are split separately, so that each part has
-    // its share of both
-    let has_hosts = |switch: &NodeId| {
-        let mut ports = topology.ports_of(*switch);
-        ports.any(|port| topology.node(topology.neighbour(port)).kind == NodeKind::Host)
-    };
-    let (leaves, others): (Vec<NodeId>, Vec<NodeId>) = switches.into_iter().partition(has_hosts);
-    for group in [leaves, others] {
-        let count = group.len();
-        for (index, switch) in group.into_iter().enumerate() {
-            part[switch.index()] = (index * shards / count) as u16;
-        }
-    }
-    for host in topology.hosts() {
-        if let Some(port) = topology.ports_of(host).next() {
-            part[host.index()] = part[topology.neighbour(port).index()];
-        }
-    }
-    compact(part)
-}
-
-/// Renumbers parts so that none is empty.
-fn compact(part: Vec<u16>) -> Vec<u16> {
-    let mut numbers = BTreeMap::new();
-    let mut sorted = part.clone();
-    sorted.sort_unstable();
-    sorted.dedup();
-    for (number, old) in sorted.into_iter().enumerate() {
-        numbers.insert(old, number as u16);
-    }
-    part.into_iter().map(|old| numbers[&old]).collect()
 }
 
 fn wires(spec: &Spec, shard_of: &[u16]) -> Vec<Wire> {
@@ -318,7 +254,7 @@ impl Plan {
     /// The least time from one shard to another.
     pub fn lookahead(&self) -> Delta {
         let Wiring { wires, shard_of, frames, .. } = &*self.wiring;
-        lookahead(wires, shard_of, frames)
+        shards::lookahead(wires, shard_of, frames)
     }
 
     /// Builds one shard.

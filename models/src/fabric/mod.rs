@@ -21,6 +21,7 @@ mod observe;
 mod path;
 mod qps;
 mod run;
+mod shards;
 mod spec;
 mod ways;
 mod wiring;
@@ -33,6 +34,7 @@ pub use event::Event;
 pub use followers::Followers;
 pub use observe::{PortSample, QpSample, Sample};
 pub use run::{Outcome, Running, run};
+pub use shards::Shards;
 pub use spec::{MeasureConfig, SampleConfig, Spec, StopConfig};
 pub use wiring::{DmaInfo, QpInfo, Role, Wire, Wiring};
 
@@ -182,6 +184,10 @@ impl<P: Probe> Model for Fabric<P> {
             Event::Depart(port) => self.foresee_departure(port, calls),
             _ => {}
         }
+    }
+
+    fn due(crossing: &Crossing) -> Time {
+        crossing.arrival
     }
 
     fn accept(&mut self, crossing: Crossing, agenda: &mut Queue) {

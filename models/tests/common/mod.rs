@@ -7,6 +7,7 @@ use std::sync::Arc;
 use models::collective::NcclConfig;
 use models::fabric::{self, MeasureConfig, Outcome, SampleConfig, Spec, StopConfig};
 use models::nic::NicConfig;
+use models::probe::Probe;
 use models::report::{self, Report};
 use models::switch::SwitchConfig;
 use models::topology::{LinkConfig, NodeKind, Topology, TopologyConfig};
@@ -59,8 +60,13 @@ pub(crate) fn spec(
 
 /// Runs a fabric to its end and checks what must hold always.
 pub(crate) fn run(spec: Spec, shards: usize) -> (Outcome, Report) {
-    let plan = fabric::plan(spec, shards).unwrap();
-    let outcome = fabric::run::<(), _>(&plan, |_| true).unwrap();
+    watched::<()>(spec, shards)
+}
+
+/// The same, with an observer.
+pub(crate) fn watched<P: Probe>(spec: Spec, shards: usize) -> (Outcome<P>, Report) {
+    let plan = fabric::plan(spec, fabric::Shards::Exactly(shards)).unwrap();
+    let outcome = fabric::run::<P, _>(&plan, |_| true).unwrap();
     assert_eq!(outcome.violations(), Vec::<String>::new());
     let report = report::make(&outcome, &plan, "test");
     (outcome, report)

@@ -223,7 +223,7 @@ fn measure(
             collective.bytes = (collective.bytes / scale.divisor).max(least);
         }
     }
-    let Ok(plan) = fabric::plan(spec, 1) else { return Ok(None) };
+    let Ok(plan) = fabric::plan(spec, fabric::Shards::Exactly(1)) else { return Ok(None) };
     let run = simulate::run(loaded, plan, |running| owner(running))?;
     let report = &run.report;
     let busbw = report.collectives.iter().map(|collective| collective.busbw_gbytes_per_s);
