@@ -65,6 +65,72 @@ fn imports_do_not_overwrite_each_other_or_what_they_read() {
 }
 
 #[test]
+fn a_matrix_that_is_no_good_exits_2_and_writes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let matrix = "Nodes 16\nConnections 2\nTriggers 1\n\
+                  0->1 id 1 start 0 size 2000000 send_done_trigger 1\n\
+                  1->2 id 2 trigger 1 size 4096\ntrigger id 1 oneshot\n";
+    let changes = [
+        ("Nodes 16", "Nodes 100"),
+        ("Connections 2", "Connections 3"),
+        ("Triggers 1", "Trigers 1"),
+        ("1->2", "1->16"),
+        ("size 4096", "size 4KB"),
+        ("trigger 1 size 4096", "trigger 2 size 4096"),
+        ("start 0", "trigger 1"),
+    ];
+    let import = ["import", "htsim", "a.cm", "--link", "100Gbps", "--delay", "1us"];
+    let mut messages = String::new();
+    let mut refused = |arguments: &[&str], files: usize| {
+        let output = rocesim(arguments, folder.path());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), files, "nothing is written");
+        let stderr = text(&output.stderr);
+        messages += stderr.lines().rfind(|line| line.starts_with("error")).unwrap();
+        messages.push('\n');
+    };
+    refused(&import, 0);
+    for (from, to) in changes {
+        std::fs::write(folder.path().join("a.cm"), matrix.replacen(from, to, 1)).unwrap();
+        refused(&import, 1);
+    }
+    std::fs::write(folder.path().join("a.cm"), matrix).unwrap();
+    refused(&[&import[..], &["--topology", "dragonfly"]].concat(), 1);
+    refused(&[&import[..], &["--mtu", "100"]].concat(), 1);
+    refused(&import[..5], 1);
+    std::fs::rename(folder.path().join("a.cm"), folder.path().join("a.csv")).unwrap();
+    refused(&["import", "htsim", "a.csv", "--link", "1Gbps", "--delay", "0s", "-o", "a.toml"], 1);
+    insta::assert_snapshot!("matrices", messages);
+}
+
+#[test]
+fn a_matrix_of_htsim_becomes_a_scenario_that_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let matrix = "Nodes 16\nConnections 2\nTriggers 1\n\
+                  0->9 id 1 start 0 size 4096 send_done_trigger 1\n\
+                  9->0 id 2 trigger 1 size 4096\ntrigger id 1 oneshot\n";
+    std::fs::write(folder.path().join("a.cm"), matrix).unwrap();
+    let gzip = std::process::Command::new("gzip").arg("a.cm").current_dir(folder.path()).status();
+    // also asked for without its ending, as other compressed files
+    let names: &[&str] = if gzip.is_ok() { &["a.cm.gz", "a.cm"] } else { &["a.cm"] };
+    for name in names {
+        let import =
+            ["import", "htsim", name, "--link", "400Gbps", "--delay", "1us", "-o", "b.toml"];
+        let output = rocesim(&import, folder.path());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
+        let report = json_report(&["b.toml"], folder.path());
+        // 4160 B at 400 Gb/s are 83.2 ns, over 6 links; the ACK of 64 B 1.28 ns
+        let fct = 6.0 * (83.2e-9 + 1.28e-9) + 12e-6;
+        let flows = report["flows"].as_array().unwrap();
+        for (flow, start) in flows.iter().zip([0.0, fct]) {
+            assert!((flow["start_s"].as_f64().unwrap() - start).abs() < 1e-13);
+            assert!((flow["acked_s"].as_f64().unwrap() - fct).abs() < 1e-13);
+        }
+    }
+}
+
+#[test]
 fn bad_arguments_say_what_was_expected() {
     let folder = tempfile::tempdir().unwrap();
     let cases: [&[&str]; 6] = [

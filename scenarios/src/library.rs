@@ -67,7 +67,7 @@ library! {
     Paper "papers": "pfc-unfairness", "pfc-unfairness-ecmp", "dcqcn-fairness", "dcqcn-incast",
         "dcqcn-fixed-point", "dcqcn-delay", "ns3-rdma-2-to-1", "hpcc-320", "wire-overhead",
         "deadlock-loop", "deadlock-ring";
-    ScenarioPreset "presets/scenario": "hpcc-ns3";
+    ScenarioPreset "presets/scenario": "hpcc-ns3", "htsim";
     SwitchPreset "presets/switch": "generic", "generic-32mb", "trident3", "tomahawk3", "tomahawk4",
         "tomahawk5", "spectrum-2", "spectrum-3", "spectrum-4";
     NicPreset "presets/nic": "generic", "connectx-5", "connectx-6-dx", "connectx-7", "bluefield-3",

@@ -9,6 +9,9 @@ mod deadlock;
 mod ecmp;
 mod fluid;
 mod hardware;
+mod htsim;
+#[path = "../../benches/matrices/mod.rs"]
+mod matrices;
 mod ns3;
 mod papers;
 mod runs;

@@ -1,11 +1,16 @@
 //! Importing: what other tools have written, turned into scenarios.
 //!
 //! - `ns3`: a folder of the ns-3 RDMA simulators (HPCC, and what came of it)
+//! - `htsim`: a connection matrix of htsim
+//! - `text`: lines, words and numbers of both
 
+mod htsim;
 mod ns3;
+mod text;
 
 use std::fmt;
 
+pub use htsim::{Fabric, HtsimOptions, htsim};
 pub use ns3::ns3;
 
 /// A scenario that was made from the files of another tool.

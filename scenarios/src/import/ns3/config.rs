@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use sim_core::{Bytes, Delta, Rate};
 
-use super::text::{Decimal, Line, TextFile, counted, quoted};
 use crate::import::ImportError;
+use crate::import::text::{Decimal, Line, TextFile, counted, quoted};
 use crate::load::near_miss;
 
 /// What the file says.

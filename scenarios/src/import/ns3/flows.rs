@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::config::Ring;
-use super::text::{Line, TextFile, counted};
 use super::topology::{ROWS_MAX, Topology};
 use crate::import::ImportError;
+use crate::import::text::{Line, TextFile, counted};
 
 /// All flows, in the order of the file.
 pub(super) struct Flows {

@@ -1,6 +1,6 @@
 //! Folders of the ns-3 RDMA simulators: HPCC's driver program `third.cc` and its descendants.
 //!
-//! - `text`: lines, words and numbers
+//! - `text`: times and rates in its notations
 //! - `config`, `topology`, `flows`, `routes`: one file each
 //! - `write`: the scenario
 //!
@@ -22,9 +22,10 @@ use sim_core::Delta;
 
 use self::config::{Config, Settings, Window};
 use self::flows::Flows;
-use self::text::{TextFile, counted};
+use self::text::read;
 use self::topology::Topology;
-use self::write::{Parts, exact, to_toml};
+use self::write::{Parts, to_toml};
+use super::text::{TextFile, counted, exact};
 use super::{ImportError, Imported};
 use crate::packed;
 
@@ -37,20 +38,20 @@ pub fn ns3(path: &Path, flows_file: &str) -> Result<Imported, ImportError> {
     let is_config = path.is_file();
     let dir = if is_config { path.parent().unwrap_or(Path::new("")) } else { path };
     let config_path = if is_config { path.to_owned() } else { dir.join("config.txt") };
-    let config_file = TextFile::read(&config_path)?;
+    let config_file = read(&config_path)?;
     let config = Config::read(&config_file, &mut warnings)?;
     let settings = config.settings(&mut warnings)?;
     let mut find = |key: &str, default: &str| find(&config, dir, key, default, &mut warnings);
     let topology_path = find("TOPOLOGY_FILE", "topology.txt")?;
     let flow_path = find("FLOW_FILE", "flow.txt")?;
     let routes_path = find("ECMPDUMP", "routes.txt")?;
-    let topology_file = TextFile::read(&topology_path)?;
+    let topology_file = read(&topology_path)?;
     let topology = Topology::read(&topology_file, config.loss()?, &mut warnings)?;
-    let flow_file = TextFile::read(&flow_path)?;
+    let flow_file = read(&flow_path)?;
     let ring = config.ring()?;
     let flows = Flows::read(&flow_file, &topology, ring.as_ref(), &mut warnings)?;
     let routes = match is_there(&routes_path) {
-        true => routes::read(&TextFile::read(&routes_path)?, &topology)?,
+        true => routes::read(&read(&routes_path)?, &topology)?,
         false => {
             warn_of_routes(&topology_file, &topology, &mut warnings);
             Vec::new()

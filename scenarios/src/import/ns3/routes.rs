@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::text::TextFile;
 use super::topology::{ROWS_MAX, Topology};
 use crate::import::ImportError;
+use crate::import::text::TextFile;
 
 /// Next hops at one node towards one host.
 pub(super) struct Route {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use sim_core::{Delta, Rate};
 
-use super::text::{Line, TextFile, counted};
 use crate::import::ImportError;
+use crate::import::text::{Line, TextFile, counted};
 
 /// The nodes, numbered from 0, and their links.
 pub(super) struct Topology {

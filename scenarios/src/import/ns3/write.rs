@@ -1,11 +1,11 @@
 //! The scenario as TOML.
 
-use serde::Serialize;
 use sim_core::{Bytes, Delta, Rate};
 
 use super::config::{Dcqcn, Marking, Settings, Window};
 use super::routes::Route;
 use super::topology::{Link, Topology};
+use crate::import::text::exact;
 
 /// What the scenario is written from.
 pub(super) struct Parts<'a> {
@@ -19,14 +19,6 @@ pub(super) struct Parts<'a> {
     pub(super) flows_file: &'a str,
     /// The run ends then at the latest.
     pub(super) end: Delta,
-}
-
-/// A quantity with its unit, or a text, as it stands in TOML without its quotes.
-pub(super) fn exact(value: impl Serialize) -> String {
-    match serde_json::to_value(value) {
-        Ok(serde_json::Value::String(text)) => text,
-        other => other.map_or_else(|error| error.to_string(), |value| value.to_string()),
-    }
 }
 
 /// The whole file.
