@@ -54,7 +54,7 @@ fn bench(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, loaded: &Loaded) 
     group.throughput(Throughput::Elements(performance.packet_hops));
     let plan = plan();
     group.bench_function(name, |bencher| {
-        bencher.iter(|| fabric::run::<(), _>(&plan, |_| true).unwrap().fabric.packet_hops());
+        bencher.iter(|| fabric::run(&plan, |_| true).unwrap().fabric.packet_hops());
     });
 }
 

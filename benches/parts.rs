@@ -37,9 +37,9 @@ fn event_queue(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("hold");
     group.throughput(Throughput::Elements(1));
     group.warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(2));
-    for pending in [1_000, 10_000, 100_000, 1_000_000u64] {
+    for pending in [1_000, 10_000, 100_000, 1_000_000u32] {
         let mut draws = Draws(7);
-        let mut agenda: Agenda<u64, ()> = Agenda::default();
+        let mut agenda: Agenda<u32, ()> = Agenda::default();
         for event in 0..pending {
             agenda.at(Time::from_ps(draws.delay()), event);
         }
@@ -51,7 +51,7 @@ fn event_queue(criterion: &mut Criterion) {
             });
         });
         let mut draws = Draws(7);
-        let mut heap: BinaryHeap<Reverse<(u64, u64)>> =
+        let mut heap: BinaryHeap<Reverse<(u64, u32)>> =
             (0..pending).map(|event| Reverse((draws.delay(), event))).collect();
         group.bench_function(BenchmarkId::new("binary-heap", pending), |bencher| {
             bencher.iter(|| {
@@ -163,7 +163,7 @@ fn hop(criterion: &mut Criterion) {
     std::fs::write(&path, text).unwrap();
     let loaded = load(path.to_str().unwrap(), &LoadOptions::default()).unwrap();
     let plan = simulate::plan(&loaded, 1).unwrap();
-    let run = || fabric::run::<(), _>(&plan, |_| true).unwrap().fabric.packet_hops();
+    let run = || fabric::run(&plan, |_| true).unwrap().fabric.packet_hops();
     let mut group = criterion.benchmark_group("hop");
     // 4883 packets and their ACKs, each over two links
     assert_eq!(run(), 4 * 4883);

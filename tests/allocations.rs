@@ -95,9 +95,9 @@ fn in_the_middle(scenario: &str) {
     let loaded = load(path.to_str().unwrap(), &LoadOptions::default()).unwrap();
     let plan = simulate::plan(&loaded, 1).unwrap();
     // the same events again: a run is deterministic
-    let events = fabric::run::<(), _>(&plan, |_| true).unwrap().events;
+    let events = fabric::run(&plan, |_| true).unwrap().events;
     let (mut first, mut last) = (None, None);
-    let outcome = fabric::run::<(), _>(&plan, |running| {
+    let outcome = fabric::run(&plan, |running| {
         // a look at the run, every 65,536 events
         if (events / 3..=2 * events / 3).contains(&running.events) {
             WATCHED.set(true);

@@ -81,8 +81,9 @@ impl<T: Copy> Fifo<T> {
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
         let value = *self.front()?;
-        self.head = self.head.wrapping_add(1);
         self.len -= 1;
+        // a queue that was empty begins at the front again, whose memory is near
+        self.head = if self.len == 0 { 0 } else { self.head.wrapping_add(1) };
         Some(value)
     }
 

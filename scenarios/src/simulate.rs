@@ -181,7 +181,7 @@ pub fn run(
 ) -> Result<Run, Complaint> {
     let (wall, cpu) = (Instant::now(), cpu_seconds(plan.shards));
     let mut verdict = Verdict::GoOn;
-    let outcome = fabric::run::<(), _>(&plan, |running| {
+    let outcome = fabric::run(&plan, |running| {
         verdict = owner(running);
         verdict == Verdict::GoOn
     });

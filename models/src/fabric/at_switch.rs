@@ -1,6 +1,6 @@
 //! A frame at a switch: in, and out again.
 
-use sim_core::Time;
+use sim_core::{Time, prefetch};
 
 use super::{Fabric, Queue};
 use crate::counters::DropReason;
@@ -32,10 +32,21 @@ impl<P: Probe> Fabric<P> {
         let tx = &self.ports[out as usize].tx;
         let queue = usize::from(packet.queue);
         let (out_mmu, out_queue, wred) = (tx.mmu as usize, tx.base as usize + queue, tx.wred);
+        if self.large {
+            prefetch(&self.ports[tx.peer as usize].rx);
+        }
         let calm = self.mmus[out_mmu].egress_admits(out_queue, cells).is_ok()
-            && self.mmus[in_mmu].charge_calmly(group, cells);
+            && self.mmus[in_mmu].is_calm(group, cells);
+        let state = &mut self.ports[out as usize];
+        let marking = &self.wreds[usize::from(wred)];
+        if calm && !marking.at_enqueue && state.passes(now, &packet) {
+            // it would be charged and released at once, and leave no queue that could mark it
+            return self.transmit(out, packet, now, agenda);
+        }
         let mut xoff = false;
-        if !calm {
+        if calm {
+            self.mmus[in_mmu].charge_calm(group, cells);
+        } else {
             self.make_exact(owner, port, agenda);
             let admitted = self.mmus[out_mmu].egress_admits(out_queue, cells);
             xoff = match admitted.and_then(|()| self.mmus[in_mmu].charge_ingress(group, cells)) {
@@ -48,8 +59,15 @@ impl<P: Probe> Fabric<P> {
         if xoff {
             self.assert_xoff(port, packet.pg, agenda);
         }
-        let state = &mut self.ports[out as usize];
-        if let Some(wred) = &self.wreds[usize::from(wred)][queue]
+        self.queue(out, packet, agenda);
+    }
+
+    /// Puts a frame that is charged into its egress queue.
+    #[inline]
+    fn queue(&mut self, port: u32, mut packet: Packet, agenda: &mut Queue) {
+        let state = &mut self.ports[port as usize];
+        let queue = usize::from(packet.queue);
+        if let Some(wred) = &self.wreds[usize::from(state.tx.wred)].queues[queue]
             && wred.mark_at == MarkAt::Enqueue
             && packet.ect()
         {
@@ -59,13 +77,9 @@ impl<P: Probe> Fabric<P> {
                 packet.mark();
             }
         }
-        if state.passes(now, &packet) {
-            // no queue is left, so nothing marks it
-            return self.release(out, packet, now, agenda);
-        }
-        state.enqueue(now, packet);
+        state.enqueue(agenda.now(), packet);
         if state.paused() & (1 << queue) == 0 {
-            self.kick(out, agenda);
+            self.kick(port, agenda);
         }
     }
 
@@ -86,7 +100,7 @@ impl<P: Probe> Fabric<P> {
         let state = &mut self.ports[port as usize];
         let Some(mut packet) = state.dequeue(start, !state.paused()) else { return };
         let queue = usize::from(packet.queue);
-        if let Some(wred) = &self.wreds[usize::from(state.tx.wred)][queue]
+        if let Some(wred) = &self.wreds[usize::from(state.tx.wred)].queues[queue]
             && wred.mark_at == MarkAt::Dequeue
             && packet.ect()
             && wred.marks(state.queues[queue].bytes(), &mut state.aside.random)

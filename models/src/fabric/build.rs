@@ -24,8 +24,8 @@ use crate::probe::Probe;
 use crate::routing::Routes;
 use crate::scheduler::Scheduler;
 use crate::switch::{
-    BufferPlan, Classifier, PortPlan, PortWred, SchedulerConfig, Switch, SwitchConfig, Wred,
-    plan_buffer,
+    BufferPlan, Classifier, MarkAt, PortPlan, PortWred, SchedulerConfig, Switch, SwitchConfig,
+    Wred, plan_buffer,
 };
 use crate::topology::NodeKind;
 use crate::traffic::FLOWS_MAX;
@@ -414,7 +414,7 @@ struct Tables {
 
 impl Default for Tables {
     fn default() -> Self {
-        let wreds = vec![[None; PRIORITIES]];
+        let wreds = vec![PortWred::default()];
         Tables { classifiers: Vec::new(), wreds, known: Vec::new() }
     }
 }
@@ -454,10 +454,11 @@ fn pfc_to_queue(config: &SwitchConfig) -> [u8; PRIORITIES] {
 }
 
 fn port_wred(config: &SwitchConfig) -> Result<PortWred, BuildError> {
-    let mut wred = [None; PRIORITIES];
+    let mut wred = PortWred::default();
     for (queue, entry) in &config.ecn {
         let key = format!("switch.ecn.{queue}");
-        wred[usize::from(*queue)] = Some(Wred::new(entry, config.buffer.cell, &key)?);
+        wred.queues[usize::from(*queue)] = Some(Wred::new(entry, config.buffer.cell, &key)?);
+        wred.at_enqueue |= entry.mark_at == MarkAt::Enqueue;
     }
     Ok(wred)
 }

@@ -33,7 +33,7 @@ pub use conduct::{StopReason, Timeline};
 pub use event::Event;
 pub use followers::Followers;
 pub use observe::{PortSample, QpSample, Sample};
-pub use run::{Outcome, Running, run};
+pub use run::{Outcome, Running, run, run_watched};
 pub use shards::Shards;
 pub use spec::{MeasureConfig, SampleConfig, Spec, StopConfig};
 pub use wiring::{DmaInfo, QpInfo, Role, Wire, Wiring};

@@ -38,11 +38,20 @@ pub struct Outcome<P: Probe = ()> {
 }
 
 /// Runs `plan`; `owner` is asked now and then whether to go on.
-pub fn run<P, F>(plan: &Plan, mut owner: F) -> Result<Outcome<P>, BuildError>
-where
-    P: Probe,
-    F: FnMut(&Running) -> bool + Send,
-{
+pub fn run(plan: &Plan, owner: impl FnMut(&Running) -> bool + Send) -> Result<Outcome, BuildError> {
+    let mut owner = owner;
+    // no type is left open here, so that the hot path is compiled in this crate, whole
+    run_unwatched(plan, &mut owner)
+}
+
+fn run_unwatched(plan: &Plan, owner: Owner<'_>) -> Result<Outcome, BuildError> {
+    run_watched(plan, owner)
+}
+
+type Owner<'a> = &'a mut (dyn FnMut(&Running) -> bool + Send);
+
+/// The same, with an observer of each frame.
+pub fn run_watched<P: Probe>(plan: &Plan, owner: Owner<'_>) -> Result<Outcome<P>, BuildError> {
     let shards = (0..plan.shards).map(|shard| plan.build::<P>(shard));
     let shards = shards.collect::<Result<Vec<_>, _>>()?;
     let mut engine = Engine::new(shards, plan.lookahead());

@@ -149,29 +149,30 @@ impl Mmu {
         Mmu { pools: pools.into(), profiles: profiles.into(), groups, queues }
     }
 
-    /// Charges a frame of `cells` to ingress group `group` if the group is far from XOFF and from
-    /// its limit; else does nothing and returns false.
+    /// True if ingress group `group`, with a frame of `cells` more, is far from XOFF and from its
+    /// limit, so that [`Mmu::charge_calm`] may charge it.
     ///
     /// That releases are still to come does not matter: they lower what is used, and raise limits.
     #[inline]
-    pub fn charge_calmly(&mut self, group: usize, cells: u32) -> bool {
-        let account = &mut self.groups[group];
-        let pool = &mut self.pools[usize::from(account.pool)];
-        let used = account.used + cells;
-        let shared = used.saturating_sub(account.reserve);
+    pub fn is_calm(&self, group: usize, cells: u32) -> bool {
+        let account = &self.groups[group];
+        let shared = (account.used + cells).saturating_sub(account.reserve);
         let growth = shared.min(cells);
-        let free = pool.free();
+        let free = self.pools[usize::from(account.pool)].free();
         if growth > free || account.xoff {
             return false;
         }
         // the limit after this frame, which is the lower one, is that of XOFF
         let limit = account.limit(free - growth);
-        if shared > 0 && (shared > limit || (account.lossless && shared == limit)) {
-            return false;
-        }
-        account.used = used;
-        pool.used += growth;
-        true
+        shared == 0 || shared < limit || (shared == limit && !account.lossless)
+    }
+
+    /// Charges a frame of `cells` to ingress group `group`, which is calm.
+    #[inline]
+    pub fn charge_calm(&mut self, group: usize, cells: u32) {
+        let account = &mut self.groups[group];
+        account.used += cells;
+        self.pools[usize::from(account.pool)].used += account.shared().min(cells);
     }
 
     /// Charges a frame of `cells` to ingress group `group`; `Ok(true)` if XOFF is due now.

@@ -48,7 +48,13 @@ pub struct Wred {
 }
 
 /// Marking of the eight queues of a port.
-pub type PortWred = [Option<Wred>; PRIORITIES];
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PortWred {
+    /// By queue.
+    pub queues: [Option<Wred>; PRIORITIES],
+    /// Some of them look at frames that arrive.
+    pub at_enqueue: bool,
+}
 
 impl Wred {
     /// Marking as `config` says, on a switch with cells of `cell` bytes.

@@ -66,7 +66,7 @@ pub(crate) fn run(spec: Spec, shards: usize) -> (Outcome, Report) {
 /// The same, with an observer.
 pub(crate) fn watched<P: Probe>(spec: Spec, shards: usize) -> (Outcome<P>, Report) {
     let plan = fabric::plan(spec, fabric::Shards::Exactly(shards)).unwrap();
-    let outcome = fabric::run::<P, _>(&plan, |_| true).unwrap();
+    let outcome = fabric::run_watched::<P>(&plan, &mut |_| true).unwrap();
     assert_eq!(outcome.violations(), Vec::<String>::new());
     let report = report::make(&outcome, &plan, "test");
     (outcome, report)
