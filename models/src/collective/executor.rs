@@ -424,7 +424,9 @@ impl Executor {
     fn note_marks(&mut self, now: Time, lane: u32) {
         let Lane { info, step, mark, .. } = &mut self.lanes[lane as usize];
         let job = &mut self.jobs[info.job as usize];
-        let Some(rank) = job.running.iter().position(|(rank, _)| *rank == info.rank) else { return };
+        let Some(rank) = job.running.iter().position(|(rank, _)| *rank == info.rank) else {
+            return;
+        };
         let times = &mut job.marks[rank];
         while info.program.mark(*mark).is_some_and(|at| at <= *step) {
             let number = *mark as usize;

@@ -191,7 +191,10 @@ mod tests {
     /// 3 ranks x 32 B a loop; 200 B: two loops of 5 steps, and a third of 5 with what is left.
     fn ring(index: u32, cut: Option<Cut>) -> Program {
         let (ranks, offset, bytes, chunk) = (3, 0, 200, 32);
-        Program::new(Steps::RingAllReduce(RingAllReduce { index, ranks, offset, bytes, chunk }), cut)
+        Program::new(
+            Steps::RingAllReduce(RingAllReduce { index, ranks, offset, bytes, chunk }),
+            cut,
+        )
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use models::collective::{Cut, Job};
 
 /// The shortest length.
-const SHORTEST: u64 = 32;
+const SHORTEST: u64 = 31;
 /// All tries together simulate at most this part of the steps.
 const PART: u64 = 2;
 /// Within a loop of fewer steps no length is tried where there are several loops: what happens
@@ -61,12 +61,16 @@ fn pairs(all: u64, steps: u64) -> Vec<[u64; 2]> {
         let lengths = std::iter::successors(Some(first), |length| Some(2 * length));
         lengths.map(|length| [length, 2 * length]).take_while(move |[_, long]| *long <= most)
     };
-    // a length that ends between two loops is no multiple of another one: it is within the first
-    // loop, or whole loops
     let most = all / PART;
-    let within = if loops == 1 || steps >= LONG_LOOP { most.min(steps) } else { 0 };
-    // quarters of the longer one are whole loops, too
-    let first = SHORTEST.div_ceil(steps).max(2).next_multiple_of(2);
+    // a length that ends between two loops is no multiple of another one: it is within the first
+    // loop, or whole loops. What has not settled early in a loop takes a loop: slowness goes once
+    // around the ring
+    let (within, first) = match loops {
+        0 | 1 => (most.min(steps), 1),
+        _ if steps >= LONG_LOOP => (most.min(4 * SHORTEST), 1),
+        // quarters of the longer one are whole loops, too
+        _ => (0, SHORTEST.div_ceil(steps).max(2).next_multiple_of(2)),
+    };
     let whole = doubled(first, most / steps).map(|pair| pair.map(|loops| loops * steps));
     doubled(SHORTEST, within).chain(whole).collect()
 }
@@ -83,12 +87,12 @@ mod tests {
     #[test]
     fn lengths_are_within_a_loop_or_whole_loops() {
         // one loop over 128 ranks: 255 steps, of which half may be simulated
-        assert_eq!(pairs(255, 255), [[32, 64]]);
-        // eight such loops: within the first one, then 2 and 4
-        assert_eq!(pairs(2040, 255), [[32, 64], [64, 128], [510, 1020]]);
+        assert_eq!(pairs(255, 255), [[31, 62], [62, 124]]);
+        // eight such loops: early in the first one, then 1 and 2, 2 and 4
+        assert_eq!(pairs(2040, 255), [[31, 62], [62, 124], [255, 510], [510, 1020]]);
         // 64 loops over 32 ranks, 63 steps each
         assert_eq!(pairs(4032, 63), [[126, 252], [252, 504], [504, 1008], [1008, 2016]]);
-        // two ranks: loops of 3 steps; 11 loops are 33 steps, 12 an even number
+        // two ranks: loops of 3 steps; 11 loops are 33 steps, and 12 an even number
         assert_eq!(pairs(150, 3), [[36, 72]]);
         assert_eq!(pairs(63, 63), [[0u64; 2]; 0]);
         assert_eq!(pairs(0, 63), [[0u64; 2]; 0]);

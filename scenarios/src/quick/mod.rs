@@ -42,7 +42,8 @@ pub fn run(
     match attempt(loaded, &plan, 1.0, &mut owner)? {
         Quick::Done(run) => Ok((*run, None)),
         Quick::Not { because, cost, .. } => {
-            let size = plan.wiring.jobs.first().map_or(String::new(), |job| binary(job.bytes) + ": ");
+            let size =
+                plan.wiring.jobs.first().map_or(String::new(), |job| binary(job.bytes) + ": ");
             let mut run = simulate::run(loaded, plan, owner)?;
             add(&mut run.report.performance, &cost);
             Ok((run, Some(format!("--quick: {size}{because}; all of it is run"))))
@@ -59,9 +60,8 @@ pub fn attempt(
     owner: &mut (impl FnMut(&Running) -> Verdict + Send),
 ) -> Result<Quick, Complaint> {
     let mut cost = Performance::default();
-    let not = |because: &str, cost: Performance| {
-        Ok(Quick::Not { because: because.to_owned(), cost })
-    };
+    let not =
+        |because: &str, cost: Performance| Ok(Quick::Not { because: because.to_owned(), cost });
     if let Some(because) = obstacle(plan) {
         return not(because, cost);
     }

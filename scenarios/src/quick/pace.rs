@@ -15,8 +15,7 @@ const ERROR_MAX: f64 = 0.02;
 const CONTROL_WINDOW_S: f64 = 3e-3;
 /// The windows that are compared, between these marks of the longer part: its second and third
 /// quarter. The last one holds the end of the part.
-const WINDOWS: [[u32; 2]; 2] =
-    [[MARKS / 4 - 1, MARKS / 2 - 1], [MARKS / 2 - 1, MARKS * 3 / 4 - 1]];
+const WINDOWS: [[u32; 2]; 2] = [[MARKS / 4 - 1, MARKS / 2 - 1], [MARKS / 2 - 1, MARKS * 3 / 4 - 1]];
 
 /// The time of a whole collective.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -117,13 +116,16 @@ pub(super) fn estimate(short: &Part, long: &Part, whole: Whole) -> Option<Estima
     if !ratio.is_finite() || ratio <= 0.0 {
         return None;
     }
-    let (mut spread, mut drift): (f64, f64) = (0.0, 0.0);
+    let (mut spread, mut repeats, mut drift): (f64, f64, f64) = (0.0, 0.0, 0.0);
     let (mut rest_s, mut wandered_s, mut step_s): (f64, f64, f64) = (0.0, 0.0, 0.0);
     for i in cut {
         let step = period(i) * ratio;
         let [before, after] = windows(i);
-        let off = |period: &f64| (period / step - 1.0).abs();
-        spread = before.iter().chain(&after).map(off).fold(spread, f64::max);
+        let off = |period: f64| (period / step - 1.0).abs();
+        // over both windows: how far a rank is ahead at a mark counts less
+        let both = long.periods(i, [WINDOWS[0][0], WINDOWS[1][1]]);
+        spread = both.into_iter().map(off).fold(spread, f64::max);
+        repeats = repeats.max(off(mean(&before))).max(off(mean(&after)));
         drift = drift.max((mean(&after) / mean(&before) - 1.0).abs());
         let rest = whole.sends[i] - long.sends[i];
         let begin = long.marks.iter().map(|marks| marks[i * MARKS as usize + 3]);
@@ -139,12 +141,14 @@ pub(super) fn estimate(short: &Part, long: &Part, whole: Whole) -> Option<Estima
         }
         // the end of a part and that of the whole may differ by a step, and where the part is
         // within a loop, so may each beginning of a further one
-        let further = if long.sends[i] < whole.of_loop { whole.sends[i] / whole.of_loop } else { 1.0 };
+        let further =
+            if long.sends[i] < whole.of_loop { whole.sends[i] / whole.of_loop } else { 1.0 };
         step_s += step * further;
         rest_s += rest * step;
     }
     let time_s = long.time_s + rest_s;
-    let error = (rest_s * spread + wandered_s + step_s) / time_s;
-    let settled = spread <= REPEATS_WITHIN && error <= ERROR_MAX;
+    let error = (rest_s * spread.max(repeats) + wandered_s + step_s) / time_s;
+
+    let settled = repeats <= REPEATS_WITHIN && error <= ERROR_MAX;
     settled.then_some(Estimate { time_s, error })
 }
