@@ -101,6 +101,32 @@ fn sixteen_servers_beside_an_incast_under_dcqcn() {
     compare("16 x 8 A100, oversubscribed, beside an incast, DCQCN", &loaded);
 }
 
+/// One server more sends to the fourth without end.
+fn beside_storage(hosts: u32, bytes: &str, control: &str) -> Loaded {
+    let members: Vec<String> = (0..hosts).map(|host| host.to_string()).collect();
+    let traffic = format!(
+        "traffic=[{{ name = \"allreduce\", kind = \"collective\", op = \"all_reduce\", \
+         bytes = {bytes}, hosts = [{}] }}, {{ name = \"storage\", kind = \"incast\", \
+         senders = [{hosts}], receiver = 3, bytes = \"unlimited\", qps = 2 }}]",
+        members.join(", ")
+    );
+    let hosts = format!("topology.hosts={}", hosts + 1);
+    let control = format!("nic.congestion={{ algorithm = \"{control}\" }}");
+    load("allreduce-4x8-a100", &[&hosts, &traffic, &control, "stop.after_last_flow=10us"])
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn servers_that_storage_slows_by_pfc() {
+    let sizes = "{ from = \"512MiB\", to = \"4GiB\", factor = 2 }";
+    let loaded = beside_storage(16, sizes, "none");
+    assert!(compare("16 x 8 A100 on rails, storage to one of them, PFC only", &loaded) >= 1);
+    let loaded = beside_storage(4, sizes, "none");
+    assert!(compare("4 x 8 A100 on rails, storage to one of them, PFC only", &loaded) >= 1);
+    let loaded = beside_storage(4, sizes, "dcqcn");
+    compare("the same under DCQCN", &loaded);
+}
+
 #[test]
 #[ignore = "takes minutes"]
 fn four_servers_beside_an_incast() {
@@ -109,7 +135,7 @@ fn four_servers_beside_an_incast() {
     compare("4 x 8 A100, oversubscribed, beside an incast, PFC only", &loaded);
 }
 
-/// Two hosts of two GPUs: loops of 7 steps, 7 channels' worth of them in a small buffer.
+/// Two hosts of two GPUs, and small chunks: 128 loops of 7 steps.
 const SMALL: [&str; 4] = [
     "topology.hosts=2",
     "traffic.allreduce.gpus=2",
