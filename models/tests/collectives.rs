@@ -80,7 +80,8 @@ fn spec(case: &Case, host: HostConfig) -> Spec {
     spec.hosts = hosts.map(|node| (node.kind == NodeKind::Host).then(|| host.clone())).collect();
     spec.topology.set_nics(|_| Some(&layout));
     spec.nccl = nccl(case);
-    spec.collectives = vec![Collective { config: Arc::new(config), bytes: case.bytes, section: 0 }];
+    spec.collectives =
+        vec![Collective { config: Arc::new(config), bytes: case.bytes, section: 0, cut: None }];
     spec
 }
 

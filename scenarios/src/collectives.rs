@@ -8,6 +8,7 @@ use sim_core::Bytes;
 use crate::nccl_tests::{Header, Rank, Row, table};
 use crate::resolve::Loaded;
 use crate::simulate::Finished;
+use crate::text::binary;
 
 /// What a table shows that no run knows.
 #[derive(Clone, Copy, Debug)]
@@ -35,14 +36,46 @@ pub fn tables(loaded: &Loaded, run: &Finished, options: &TableOptions) -> String
     for (number, config) in configs.enumerate() {
         // the reports stand run by run
         let reports = run.report.collectives.iter().skip(number).step_by(jobs.len().max(1));
-        let rows: Vec<Row> = reports.map(|report| Row::new(report, options.redop)).collect();
+        let reports: Vec<&CollectiveReport> = reports.collect();
+        let rows: Vec<Row> = reports.iter().map(|report| Row::new(report, options.redop)).collect();
         if jobs.len() > 1 {
             text +=
                 &format!("# Collective test starting: {} ({})\n", config.name, config.op.name());
         }
         text += &table(&header(config, options), &ranks(run, number), &rows);
+        text += &extrapolated(&reports);
     }
     text
+}
+
+/// What the `~` of rows means, as comments.
+fn extrapolated(reports: &[&CollectiveReport]) -> String {
+    let mut text = String::new();
+    for report in reports.iter().filter(|report| report.extrapolated) {
+        let [share, error] = [report.simulated_share, report.estimated_error]
+            .map(|share| share.unwrap_or(0.0) * 100.0);
+        text += &format!(
+            "# ~ {}: extrapolated from {share:.1} % of its steps; busbw is right within {} %, as \
+             estimated\n",
+            binary(report.bytes),
+            up(error)
+        );
+    }
+    if !text.is_empty() {
+        text += "# ~ frames, pauses, queues, waits and findings are those of the part that was \
+                 simulated\n#\n";
+    }
+    text
+}
+
+/// Two digits, rounded up.
+fn up(percent: f64) -> String {
+    let hundredths = (percent * 100.0).ceil().max(1.0);
+    if hundredths < 10.0 {
+        format!("{:.2}", hundredths / 100.0)
+    } else {
+        format!("{:.1}", (hundredths / 10.0).ceil() / 10.0)
+    }
 }
 
 fn header(config: &CollectiveConfig, options: &TableOptions) -> Header {
@@ -86,4 +119,14 @@ pub(crate) fn csv(reports: &[CollectiveReport]) -> String {
         let _ = writer.serialize(report);
     }
     String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::up;
+
+    #[test]
+    fn errors_are_rounded_up() {
+        assert_eq!([0.0, 0.031, 0.1, 0.341, 1.0].map(up), ["0.01", "0.04", "0.1", "0.4", "1.0"]);
+    }
 }

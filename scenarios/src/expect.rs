@@ -341,6 +341,9 @@ const COLLECTIVE_FIELDS: &[&str] = &[
     "nvlink_bytes",
     "waiting_to_receive",
     "waiting_to_send",
+    "extrapolated",
+    "estimated_error",
+    "simulated_share",
 ];
 
 const PORT_FIELDS: &[&str] = &[

@@ -7,6 +7,7 @@
 //! - [`resolve`]: file, presets, `--set` and overrides become one checked [`resolve::Loaded`]
 //! - [`init`]: a commented scenario from a few numbers
 //! - [`simulate`]: runs it: estimate, progress, report
+//! - [`quick`]: simulates the beginning of a long collective, and extrapolates the rest
 //! - [`check`], [`diagnose`]: what can be said before and after a run
 //! - [`expect`]: what must hold after a run (the section `[expect]`)
 //! - [`sensitivity`]: the assumed figures that an answer depends on
@@ -27,6 +28,7 @@ pub mod nccl_tests;
 pub mod output;
 pub mod packed;
 pub mod provenance;
+pub mod quick;
 pub mod resolve;
 pub mod schema;
 pub mod seeds;

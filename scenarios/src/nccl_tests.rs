@@ -1,7 +1,8 @@
 //! The table that nccl-tests prints, and the way it writes sizes.
 //!
 //! The layout is that of nccl-tests 2.13 to 2.16: 13 fields a row, two blanks between columns.
-//! Every parser of it splits at blanks, so that one is read by all of them.
+//! Every parser of it splits at blanks, so that one is read by all of them. A size that was
+//! extrapolated has a `~` after its 13 fields.
 
 use std::fmt::Write;
 
@@ -63,6 +64,8 @@ pub struct Row {
     pub algbw: f64,
     /// What a ring sends over each of its links in that time, in GB/s.
     pub busbw: f64,
+    /// Only a part was simulated: the row ends in `~`.
+    pub extrapolated: bool,
 }
 
 impl Row {
@@ -77,6 +80,7 @@ impl Row {
             time_us: report.time_s.map(|seconds| seconds * 1e6),
             algbw: report.algbw_gbytes_per_s.unwrap_or(0.0),
             busbw: report.busbw_gbytes_per_s.unwrap_or(0.0),
+            extrapolated: report.extrapolated,
         }
     }
 }
@@ -144,7 +148,7 @@ fn line(row: &Row, groups: [Group; 2]) -> String {
         };
         let _ = write!(text, "  {time:>7}  {algbw:>6}  {busbw:>6}  {wrong:>5}");
     }
-    text + "\n"
+    text + if row.extrapolated { "  ~\n" } else { "\n" }
 }
 
 fn footer(busbw: &[f64]) -> String {
@@ -249,6 +253,7 @@ mod tests {
             time_us: time_s.map(|time| time * 1e6),
             algbw: time_s.map_or(0.0, |time| size as f64 / time / 1e9),
             busbw: time_s.map_or(0.0, |time| size as f64 / time / 1e9 * 1.5),
+            extrapolated: false,
         };
         let rows = [row(1 << 27, Some(5e-3)), row(1 << 28, None)];
         let text = table(&header(), &[rank(0), rank(1)], &rows);
@@ -276,6 +281,9 @@ mod tests {
             "#",
         ];
         assert_eq!(lines, expected);
+        let marked = Row { extrapolated: true, ..row(1 << 27, Some(5e-3)) };
+        let text = table(&header(), &[], &[marked]);
+        assert!(text.contains("40.27      0  ~\n"), "{text}");
     }
 
     #[test]
@@ -340,6 +348,7 @@ mod tests {
             time_us: None,
             algbw: 0.0,
             busbw: 0.0,
+            extrapolated: false,
         };
         Some((row, [group(first)?, group(second)?]))
     }

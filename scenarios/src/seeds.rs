@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::resolve::{self, Complaint, LoadOptions};
-use crate::simulate::{self, Verdict};
+use crate::simulate::{self, How, Verdict};
 use crate::stats;
 
 /// A number of the report over several seeds.
@@ -40,7 +40,7 @@ pub fn run(
         let loaded = resolve::load(name, &options)?;
         let plans = simulate::plans(&loaded, 1)?;
         let owner = |_: &Running| owner();
-        simulate::run_all(&loaded, plans, 1, false, &owner).map(|run| run.report)
+        simulate::run_all(&loaded, plans, 1, How::default(), &owner).map(|run| run.report)
     };
     pool.install(|| (first..first.saturating_add(count)).into_par_iter().map(one).collect())
 }

@@ -11,6 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 use sim_core::Fingerprint;
 
 use crate::diagnose;
+use crate::quick;
 use crate::resolve::{Complaint, Loaded};
 use crate::sensitivity::sensitive;
 
@@ -54,6 +55,17 @@ pub struct Finished {
     pub report: Report,
     /// Samples of the last size.
     pub series: Series,
+    /// By size that was to be run quickly and was not: why.
+    pub notes: Vec<String>,
+}
+
+/// How scenarios are run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct How {
+    /// Remedies are tried.
+    pub remedies: bool,
+    /// Of long collectives only a part is simulated.
+    pub quick: bool,
 }
 
 /// Checks and plans `loaded` for `threads` shards; of a sweep, the first size.
@@ -71,28 +83,33 @@ pub fn plans(loaded: &Loaded, threads: usize) -> Result<Vec<Plan>, Complaint> {
     (0..runs).map(|run| plan(run).map_err(|error| loaded.complaint(error))).collect()
 }
 
-/// Runs all `plans` of `loaded`, `threads` at a time, and tries `remedies` if it is to; `owner` is
-/// asked now and then whether to go on, and sees the payload that all runs have delivered.
+/// Runs all `plans` of `loaded`, `threads` at a time; `owner` is asked now and then whether to go
+/// on, and sees the payload that all runs have delivered.
 pub fn run_all(
     loaded: &Loaded,
     plans: Vec<Plan>,
     threads: usize,
-    remedies: bool,
+    how: How,
     owner: &(dyn Fn(&Running) -> Verdict + Sync),
 ) -> Result<Finished, Complaint> {
     let begin = Instant::now();
     let delivered: Vec<AtomicU64> = plans.iter().map(|_| AtomicU64::new(0)).collect();
     let one = |(index, plan): (usize, Plan)| {
-        let run = run(loaded, plan, |running| {
+        let watch = |running: &Running| {
             delivered[index].store(running.tally.delivered_bytes, Ordering::Relaxed);
             let mut all = *running;
             all.tally.delivered_bytes =
                 delivered.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum();
             owner(&all)
-        })?;
+        };
+        let (run, note) = match how.quick {
+            true => quick::run(loaded, plan, watch)?,
+            false => (run(loaded, plan, watch)?, None),
+        };
         delivered[index].store(run.outcome.fabric.delivered_bytes(), Ordering::Relaxed);
         let series = report::series(&run.outcome, &run.plan);
-        Ok(Finished { plan: run.plan, report: run.report, series })
+        let notes = note.into_iter().collect();
+        Ok(Finished { plan: run.plan, report: run.report, series, notes })
     };
     let runs = plans.len();
     let numbered = plans.into_iter().enumerate();
@@ -111,7 +128,7 @@ pub fn run_all(
         finished.into_iter().map(|(_, run)| run).collect()
     };
     let runs = finished?;
-    let hops: Vec<f64> = runs.iter().map(|run| run.report.packet_hops as f64).collect();
+    let hops: Vec<f64> = runs.iter().map(|run| run.report.performance.packet_hops as f64).collect();
     let mut finished = combine(runs, begin.elapsed().as_secs_f64(), threads);
     let trying = |running: &Running| {
         // all of the run itself is done
@@ -119,7 +136,7 @@ pub fn run_all(
         running.tally.delivered_bytes = u64::MAX;
         owner(&running)
     };
-    if remedies {
+    if how.remedies {
         diagnose::try_remedies(loaded, &mut finished, &hops, &trying)?;
     }
     let figures = loaded.figures();
@@ -141,7 +158,9 @@ fn combine(mut runs: Vec<Finished>, wall_time_s: f64, threads: usize) -> Finishe
     let report = &mut last.report;
     let mut collectives = Vec::new();
     let mut print = Fingerprint::default();
-    for run in &runs {
+    let mut notes = Vec::new();
+    for run in &mut runs {
+        notes.append(&mut run.notes);
         let other = &run.report;
         collectives.extend_from_slice(&other.collectives);
         other.fingerprint.bytes().for_each(|byte| print.add(byte.into()));
@@ -170,11 +189,24 @@ fn combine(mut runs: Vec<Finished>, wall_time_s: f64, threads: usize) -> Finishe
     performance.packet_hops_per_cpu_s =
         performance.packet_hops as f64 / performance.cpu_time_s.max(1e-9);
     report.findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    notes.append(&mut last.notes);
+    last.notes = notes;
     last
 }
 
 /// Runs `plan`; `owner` is asked now and then whether to go on.
 pub fn run(
+    loaded: &Loaded,
+    plan: Plan,
+    owner: impl FnMut(&Running) -> Verdict + Send,
+) -> Result<Run, Complaint> {
+    let mut run = run_bare(loaded, plan, owner)?;
+    run.report.findings = diagnose::findings(&run.report, &run.plan, &run.outcome);
+    Ok(run)
+}
+
+/// Runs `plan` and finds nothing out about it.
+pub(crate) fn run_bare(
     loaded: &Loaded,
     plan: Plan,
     mut owner: impl FnMut(&Running) -> Verdict + Send,
@@ -209,7 +241,6 @@ pub fn run(
         peak_rss_bytes: peak_rss_bytes(),
         threads: plan.shards,
     };
-    report.findings = diagnose::findings(&report, &plan, &outcome);
     Ok(Run { plan, outcome, report })
 }
 
@@ -284,6 +315,14 @@ fn collectives(plan: &Plan) -> Estimate {
         estimate.payload_bytes += bytes;
     }
     estimate
+}
+
+impl Estimate {
+    /// A share of it.
+    pub fn times(self, share: f64) -> Estimate {
+        let Estimate { packet_hops, payload_bytes } = self;
+        Estimate { packet_hops: packet_hops * share, payload_bytes: payload_bytes * share }
+    }
 }
 
 impl std::iter::Sum for Estimate {

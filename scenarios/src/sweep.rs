@@ -50,7 +50,7 @@ impl Sweep {
     pub fn collectives(&self, run: usize) -> Vec<Collective> {
         let of_run = |(section, config, sizes): &(u32, Arc<CollectiveConfig>, Vec<u64>)| {
             let bytes = sizes[run.min(sizes.len() - 1)];
-            Collective { config: config.clone(), bytes, section: *section }
+            Collective { config: config.clone(), bytes, section: *section, cut: None }
         };
         self.collectives.iter().map(of_run).collect()
     }

@@ -70,6 +70,10 @@ pub(super) struct TestArgs {
     /// Give up after this much wall-clock time, such as 10min
     #[arg(long, value_name = "TIME", value_parser = wall_time)]
     max_wall: Option<Duration>,
+    /// Simulate only the beginning of large sizes, until their steps repeat within 0.5 %, and
+    /// extrapolate the rest; such rows end in ~
+    #[arg(long)]
+    quick: bool,
     #[command(flatten)]
     meaningless: Meaningless,
 }
@@ -235,6 +239,7 @@ impl TestArgs {
         let table = TableOptions { redop: self.reduction, check: self.check > 0 };
         let mut run = RunArgs::of(self.scenario, self.threads);
         run.max_wall = self.max_wall;
+        run.quick = self.quick;
         run.run_table(&table, self.output_file.as_deref())
     }
 }

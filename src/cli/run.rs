@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use models::fabric::Running;
+use models::fabric::{Plan, Running};
 use models::report::{OutcomeKind, Report};
 use scenarios::collectives::{self, TableOptions};
 use scenarios::nccl_tests::commented;
 use scenarios::resolve::{self, Complaint, Loaded};
-use scenarios::simulate::{self, Finished, Verdict};
-use scenarios::{diagnose, expect, output, seeds, text};
+use scenarios::simulate::{self, Finished, How, Verdict};
+use scenarios::{diagnose, expect, output, quick, seeds, text};
 
 use super::progress::Progress;
 use super::{CommandResult, ScenarioArgs, UNFINISHED, print};
@@ -44,6 +44,10 @@ pub(super) struct RunArgs {
     /// time if sample.interval is set
     #[arg(long)]
     plot: bool,
+    /// Simulate only the beginning of long collectives, until their steps repeat within 0.5 %, and
+    /// extrapolate the rest; such rows end in ~
+    #[arg(long, conflicts_with = "seeds")]
+    pub(super) quick: bool,
     /// Print no progress
     #[arg(long)]
     quiet: bool,
@@ -94,6 +98,7 @@ impl RunArgs {
             threads,
             max_wall: None,
             plot: false,
+            quick: false,
             quiet: false,
         }
     }
@@ -108,7 +113,11 @@ impl RunArgs {
         }
         let threads = usize::from(self.threads);
         let plans = simulate::plans(&loaded, threads)?;
-        let estimate = plans.iter().map(simulate::estimate).sum();
+        let cost = |plan: &Plan| {
+            let share = if self.quick { quick::first_share(plan) } else { None };
+            simulate::estimate(plan).times(share.unwrap_or(1.0))
+        };
+        let estimate = plans.iter().map(cost).sum();
         let quiet = self.quiet || self.json;
         let progress = Mutex::new(Progress::new(&plans[0], &estimate, quiet));
         let begin = Instant::now();
@@ -118,11 +127,15 @@ impl RunArgs {
             }
             self.verdict(begin)
         };
-        let run = simulate::run_all(&loaded, plans, threads, true, &owner);
+        let how = How { remedies: true, quick: self.quick };
+        let run = simulate::run_all(&loaded, plans, threads, how, &owner);
         if let Ok(mut progress) = progress.lock() {
             progress.finish();
         }
         let run = run?;
+        for note in &run.notes {
+            eprintln!("{note}");
+        }
         if let Some(target) = &target {
             self.write(target, &loaded, &run)?;
         }

@@ -74,6 +74,8 @@ struct Lane {
     slice: u64,
     /// The primitive at hand; `None` between repetitions.
     primitive: Option<Primitive>,
+    /// The next mark of the program.
+    mark: u32,
     busy: bool,
     /// What it waits for, and since when: 0 a slice to come, 1 a slot to send by.
     blocked: Option<(usize, Time)>,
@@ -124,6 +126,8 @@ struct JobState {
     running: Vec<(u32, u32)>,
     /// End of each repetition, over the ranks of this host.
     ends: Vec<Time>,
+    /// As `running`: when the last lane of the rank was at each mark of its last repetition.
+    marks: Vec<Vec<Time>>,
     /// Bytes that went over NVLink.
     nvlink_bytes: u64,
 }
@@ -173,7 +177,10 @@ impl Executor {
         state.ends.resize(info.repeats as usize, Time::ZERO);
         match state.running.iter_mut().find(|(rank, _)| *rank == info.rank) {
             Some((_, lanes)) => *lanes += 1,
-            None => state.running.push((info.rank, 1)),
+            None => {
+                state.running.push((info.rank, 1));
+                state.marks.push(Vec::new());
+            }
         }
         self.lanes.push(Lane {
             recv: NONE,
@@ -182,6 +189,7 @@ impl Executor {
             step: 0,
             slice: 0,
             primitive: None,
+            mark: 0,
             busy: false,
             blocked: None,
             waited: [Delta::ZERO; 2],
@@ -300,7 +308,7 @@ impl Executor {
     /// A repetition of a lane begins: its proxies grant what there is room for.
     fn begin(&mut self, now: Time, lane: u32, out: &mut Vec<Output>) {
         let state = &mut self.lanes[lane as usize];
-        (state.step, state.slice) = (0, 0);
+        (state.step, state.slice, state.mark) = (0, 0, 0);
         let program = state.info.program;
         state.primitive = (!program.is_empty()).then(|| program.step(0));
         let recv = state.recv;
@@ -401,11 +409,31 @@ impl Executor {
             (state.slice, state.step) = (0, state.step + 1);
             let program = &state.info.program;
             state.primitive = (state.step < program.len()).then(|| program.step(state.step));
-            if state.primitive.is_none() {
+            let done = state.primitive.is_none();
+            if program.mark(state.mark).is_some_and(|step| step <= state.step) {
+                self.note_marks(now, lane);
+            }
+            if done {
                 return self.lane_done(now, lane, out);
             }
         }
         self.try_slice(now, lane);
+    }
+
+    /// A lane has come to marks of its program.
+    fn note_marks(&mut self, now: Time, lane: u32) {
+        let Lane { info, step, mark, .. } = &mut self.lanes[lane as usize];
+        let job = &mut self.jobs[info.job as usize];
+        let Some(rank) = job.running.iter().position(|(rank, _)| *rank == info.rank) else {
+            return;
+        };
+        let times = &mut job.marks[rank];
+        while info.program.mark(*mark).is_some_and(|at| at <= *step) {
+            let number = *mark as usize;
+            times.resize(times.len().max(number + 1), Time::ZERO);
+            times[number] = now.max(times[number]);
+            *mark += 1;
+        }
     }
 
     /// A lane has finished a repetition; its rank goes on when all its lanes have.
@@ -456,6 +484,12 @@ impl Executor {
     /// Time at which the last rank of this host finished each repetition of a job.
     pub fn ends(&self, job: u32) -> &[Time] {
         self.jobs.get(job as usize).map_or(&[], |job| &job.ends)
+    }
+
+    /// By rank of this host: when its last lane was at each mark of a job's program, in its last
+    /// repetition; nothing where all of the program is run.
+    pub fn marks(&self, job: u32) -> &[Vec<Time>] {
+        self.jobs.get(job as usize).map_or(&[], |job| &job.marks)
     }
 
     /// Bytes of a job that went over NVLink here.

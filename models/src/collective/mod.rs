@@ -20,5 +20,5 @@ pub use connection::{RecvEnd, SendEnd, Striping};
 pub use executor::{Executor, LaneInfo, Output, Remote};
 pub use nccl::{Algorithm, GdrLevel, NcclConfig, Protocol, explain_variable};
 pub use plan::{Collective, Connection, Job, Link, Rank, Setting, jobs};
-pub use program::{Primitive, Program};
+pub use program::{Cut, MARKS, Primitive, Program, Steps};
 pub use ring::RingAllReduce;

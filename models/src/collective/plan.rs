@@ -9,7 +9,7 @@ use super::channels::{ChannelPlan, HostView, channels, distance};
 use super::config::{CollectiveConfig, Op};
 use super::connection::Striping;
 use super::nccl::NcclConfig;
-use super::program::Program;
+use super::program::{Cut, Program, Steps};
 use super::ring::RingAllReduce;
 use crate::error::BuildError;
 use crate::host::{Device, HostConfig, NicPlan, devices, nics};
@@ -26,6 +26,8 @@ pub struct Collective {
     pub bytes: u64,
     /// Its place among the traffic sections.
     pub section: u32,
+    /// How much of it is simulated, if not all.
+    pub cut: Option<Cut>,
 }
 
 /// A GPU that takes part.
@@ -94,6 +96,8 @@ pub struct Job {
     pub chunk: u64,
     /// When it starts.
     pub start: Time,
+    /// How much of its programs is run, if not all.
+    pub cut: Option<Cut>,
 }
 
 impl Job {
@@ -119,15 +123,16 @@ impl Job {
         };
         let (offset, end) = (cut(channel), cut(channel + 1));
         let (index, ranks) = (position, self.ranks.len() as u32);
-        match self.config.op {
-            Op::AllReduce => Program::RingAllReduce(RingAllReduce {
+        let steps = match self.config.op {
+            Op::AllReduce => Steps::RingAllReduce(RingAllReduce {
                 index,
                 ranks,
                 offset,
                 bytes: end - offset,
                 chunk: self.chunk,
             }),
-        }
+        };
+        Program::new(steps, self.cut)
     }
 }
 
@@ -168,7 +173,7 @@ const QPS_MAX: usize = 8_000_000;
 const REPEATS_MAX: u32 = 100_000;
 
 fn plan(collective: &Collective, setting: Setting<'_>) -> Result<Job, BuildError> {
-    let Collective { config, bytes, section } = collective;
+    let Collective { config, bytes, section, cut } = collective;
     let key = |field: &str| format!("traffic[{section}].{field}");
     if config.warmup > REPEATS_MAX {
         let message = format!("at most {REPEATS_MAX} are expected");
@@ -227,6 +232,7 @@ fn plan(collective: &Collective, setting: Setting<'_>) -> Result<Job, BuildError
         connections,
         chunk: setting.nccl.chunk(),
         start: Time::ZERO + config.start,
+        cut: *cut,
     })
 }
 

@@ -23,7 +23,8 @@ impl RingAllReduce {
         self.bytes.div_ceil(u64::from(self.ranks) * self.chunk)
     }
 
-    fn steps(&self) -> u64 {
+    /// Primitives of a loop.
+    pub fn steps(&self) -> u64 {
         2 * u64::from(self.ranks) - 1
     }
 
@@ -37,9 +38,20 @@ impl RingAllReduce {
         self.bytes == 0
     }
 
-    /// Primitives that receive: all but the first of each loop.
-    pub fn receives(&self) -> u64 {
-        self.loops() * (self.steps() - 1)
+    /// Primitives in the loops of full chunks, and in the last loop, whose chunks are smaller.
+    pub fn stretches(&self) -> [u64; 2] {
+        let full = self.bytes / (u64::from(self.ranks) * self.chunk) * self.steps();
+        [full, self.len() - full]
+    }
+
+    /// Of the primitives before `step`, those that receive: all but the first of each loop.
+    pub fn receives_before(&self, step: u64) -> u64 {
+        step - step.div_ceil(self.steps())
+    }
+
+    /// Of the primitives before `step`, those that send: all but the last of each loop.
+    pub fn sends_before(&self, step: u64) -> u64 {
+        step - step / self.steps()
     }
 
     /// The primitive at `step`.
@@ -88,7 +100,8 @@ mod tests {
     fn the_last_loop_takes_what_is_left() {
         // 3 ranks x 32 B = 96 B a loop; 200 B: two loops, and 8 B in one chunk of the third
         let ring = RingAllReduce { index: 0, ranks: 3, offset: 0, bytes: 200, chunk: 32 };
-        assert_eq!((ring.len(), ring.receives()), (15, 12));
+        assert_eq!((ring.len(), ring.receives_before(15)), (15, 12));
+        assert_eq!((ring.stretches(), ring.sends_before(9)), ([10, 5], 8));
         let sent: u64 =
             (0..ring.len()).map(|s| ring.step(s)).filter(|s| s.send).map(|s| s.bytes).sum();
         // of each full loop 4 x 32 B; of the rest chunk 0 (8 B): sent at steps 2 (own) and not again

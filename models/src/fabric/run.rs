@@ -153,6 +153,14 @@ impl<P: Probe> Outcome<P> {
         self.fabric.wiring.jobs[job as usize].hosts().iter().all(done)
     }
 
+    /// By rank of a collective whose programs are cut: when it was at each of their marks.
+    pub fn marks(&self, job: u32) -> Vec<&[Time]> {
+        let hosts = self.fabric.wiring.jobs[job as usize].hosts();
+        let executors =
+            hosts.iter().filter_map(|host| self.fabric.executors[host.index()].as_ref());
+        executors.flat_map(|executor| executor.marks(job)).map(Vec::as_slice).collect()
+    }
+
     /// A collective that has ended has carried what its programs send over each connection.
     fn collective_violations(&self, number: u32) -> Vec<String> {
         if !self.finished(number) {

@@ -41,7 +41,9 @@ fn report<P: Probe>(outcome: &Outcome<P>, plan: &Plan, number: u32) -> Collectiv
     };
     let ranks = job.ranks.len() as u32;
     let time_s = done.then(|| end(repeats - 1).since(begin).as_secs() / f64::from(timed));
-    let algbw = time_s.map(|time| job.bytes as f64 / time / 1e9);
+    // a part of the programs has a time, but no bandwidth
+    let whole = time_s.filter(|_| job.cut.is_none());
+    let algbw = whole.map(|time| job.bytes as f64 / time / 1e9);
     let waits = of_hosts().map(|executor| executor.waits(number, outcome.end));
     let waits = waits.fold([Delta::ZERO; 2], |sum, wait| [sum[0] + wait[0], sum[1] + wait[1]]);
     let span = if done { end(repeats - 1) } else { outcome.end }.since(job.start).as_secs();
@@ -71,5 +73,8 @@ fn report<P: Probe>(outcome: &Outcome<P>, plan: &Plan, number: u32) -> Collectiv
         nvlink_bytes: of_hosts().map(|executor| executor.nvlink_bytes(number)).sum(),
         waiting_to_receive: share(waits[0]),
         waiting_to_send: share(waits[1]),
+        extrapolated: false,
+        estimated_error: None,
+        simulated_share: None,
     }
 }

@@ -153,6 +153,16 @@ pub struct CollectiveReport {
     pub waiting_to_receive: f64,
     /// Share in which they waited for room to send.
     pub waiting_to_send: f64,
+    /// Only a part was simulated: `time_s` and the bandwidths are extrapolated, all else is of
+    /// that part.
+    #[serde(default)]
+    pub extrapolated: bool,
+    /// Of an extrapolated one: what `busbw` may be off by, as a share of it,
+    #[serde(default)]
+    pub estimated_error: Option<f64>,
+    /// and the share of its steps that was simulated, in all runs that it took.
+    #[serde(default)]
+    pub simulated_share: Option<f64>,
 }
 
 /// Where a flow stands.

@@ -7,6 +7,7 @@ use models::fabric::{self, Running, Spec};
 use models::report::{Finding, OutcomeKind, Severity};
 use sim_core::Bytes;
 
+use crate::quick::{self, Quick};
 use crate::resolve::{Complaint, Loaded};
 use crate::simulate::{self, Finished, Verdict};
 use crate::text;
@@ -54,9 +55,10 @@ pub fn try_remedies(
         return Ok(());
     }
     let scale = scale(hops, candidates.len());
+    let quick = report.collectives.get(scale.run * per_run).and_then(|c| c.simulated_share);
     let baseline = match scale.divisor {
         1 => Some(busbw_of(scale.run)),
-        _ => measure(loaded, scale, owner)?.map(|trial| trial.busbw),
+        _ => measure(loaded, scale, quick, owner)?.map(|trial| trial.busbw),
     };
     let Some(baseline) = baseline else { return Ok(()) };
     let mut cost = 0.0;
@@ -64,7 +66,7 @@ pub fn try_remedies(
     for (index, candidate) in candidates.iter().enumerate() {
         // a remedy that cannot be set here is none
         let Ok(changed) = loaded.with(&candidate.set) else { continue };
-        let Some(trial) = measure(&changed, scale, owner)? else { continue };
+        let Some(trial) = measure(&changed, scale, quick, owner)? else { continue };
         cost += trial.cpu_time_s;
         // one that changes nothing at all is overruled by another key
         if trial.busbw == baseline {
@@ -210,10 +212,11 @@ struct Trial {
     cpu_time_s: f64,
 }
 
-/// Runs a scenario at a scale.
+/// Runs a scenario at a scale: all of it, or quickly with at most this share of its steps.
 fn measure(
     loaded: &Loaded,
     scale: Scale,
+    quick: Option<f64>,
     owner: &(dyn Fn(&Running) -> Verdict + Sync),
 ) -> Result<Option<Trial>, Complaint> {
     let mut spec: Spec = loaded.spec_of(scale.run);
@@ -224,7 +227,15 @@ fn measure(
         }
     }
     let Ok(plan) = fabric::plan(spec, fabric::Shards::Exactly(1)) else { return Ok(None) };
-    let run = simulate::run(loaded, plan, |running| owner(running))?;
+    let mut owner = |running: &Running| owner(running);
+    let run = match quick {
+        Some(share) => match quick::attempt(loaded, &plan, share, &mut owner)? {
+            Quick::Done(run) => *run,
+            _ if simulate::estimate(&plan).packet_hops > CHEAP => return Ok(None),
+            Quick::Not { .. } => simulate::run(loaded, plan, owner)?,
+        },
+        None => simulate::run(loaded, plan, owner)?,
+    };
     let report = &run.report;
     let busbw = report.collectives.iter().map(|collective| collective.busbw_gbytes_per_s);
     let first = report.collectives.first().filter(|_| report.outcome == OutcomeKind::Completed);
