@@ -305,7 +305,7 @@ impl Port {
     }
 
     /// Takes the next frame from the `allowed` queues (a bit each).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn dequeue(&mut self, now: Time, allowed: u8) -> Option<Packet> {
         let eligible = self.tx.nonempty & allowed;
         if eligible == 0 {

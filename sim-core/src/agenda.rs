@@ -37,12 +37,17 @@ pub struct Agenda<E, M> {
 
 impl<E: Code, M> Default for Agenda<E, M> {
     fn default() -> Self {
-        let (wheel, outbox) = (Wheel::default(), Vec::new());
-        Agenda { now: Time::ZERO, wheel, outbox, events: PhantomData }
+        Agenda::new(false)
     }
 }
 
 impl<E: Code, M> Agenda<E, M> {
+    /// An empty agenda, made for some hundred pending events or, if `crowded`, for thousands.
+    pub fn new(crowded: bool) -> Self {
+        let (wheel, outbox) = (Wheel::new(crowded), Vec::new());
+        Agenda { now: Time::ZERO, wheel, outbox, events: PhantomData }
+    }
+
     /// The current instant: the time of the event being handled.
     #[inline]
     pub fn now(&self) -> Time {

@@ -23,6 +23,10 @@ pub trait Model: Send {
 
     /// Handles one event at `agenda.now()`.
     fn handle(&mut self, event: Self::Event, agenda: &mut Agenda<Self::Event, Self::Message>);
+    /// True if thousands of events will be pending at a time.
+    fn crowded(&self) -> bool {
+        false
+    }
     /// `event` will be handled soon: asks for the memory that it will need, first for what can be
     /// found at once (3 calls to go), then for what that leads to (2, 1).
     #[inline]
@@ -116,7 +120,7 @@ impl<M: Model> Engine<M> {
         assert!(models.len() == 1 || !lookahead.is_zero(), "shards need a lookahead");
         let shards = models
             .into_iter()
-            .map(|model| Shard { model, agenda: Agenda::default(), events: 0 })
+            .map(|model| Shard { agenda: Agenda::new(model.crowded()), model, events: 0 })
             .collect();
         Engine { shards, lookahead }
     }

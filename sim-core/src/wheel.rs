@@ -1,7 +1,7 @@
 //! A timing wheel: the order of a heap at a cost that does not grow with what is pending.
 //!
-//! Time is cut into slots of 4.1 ns. The slots of the next 16.8 us have a list each, in which
-//! entries stand in any order; a slot is sorted when its turn comes. What is due later than that
+//! Time is cut into slots of 4.1 ns, or 8.2 ns where much is pending. The next 4096 slots have a
+//! list each, in which entries stand in any order; a slot is sorted when its turn comes. What is due later than that
 //! waits in a heap. (Varghese and Lauck, SOSP 1987; sorting on entry as in calendar queues.)
 
 use std::cmp::Reverse;
@@ -9,8 +9,9 @@ use std::collections::BinaryHeap;
 
 use crate::time::Time;
 
-/// A slot is 2^12 ps wide, so that an entry's place in it and its code fit into 44 bits.
-const SHIFT: u32 = 13;
+/// A slot is 2^12 or 2^13 ps wide, so that an entry's place in it and its code fit into 45 bits.
+const NARROW: u32 = 12;
+const WIDE: u32 = 13;
 const SLOTS: usize = 4096;
 const NONE: u32 = u32::MAX;
 
@@ -20,6 +21,8 @@ const NONE: u32 = u32::MAX;
 /// [`Wheel::pop_before`] has looked in vain.
 #[derive(Debug)]
 pub(crate) struct Wheel {
+    /// Binary logarithm of a slot's width in picoseconds.
+    shift: u32,
     /// The first entry of each slot's list, in `nodes`.
     heads: Box<[u32; SLOTS]>,
     /// Slots with a list (a bit each), and words of these that are not 0.
@@ -43,20 +46,12 @@ struct Node {
     next: u32,
 }
 
-/// An entry within its slot: the picoseconds from the slot's start, then the code.
-#[inline]
-fn key_of(time: Time, code: u32) -> u64 {
-    (time.ps() & ((1 << SHIFT) - 1)) << 32 | u64::from(code)
-}
-
-#[inline]
-fn time_of(slot: u64, key: u64) -> Time {
-    Time::from_ps((slot << SHIFT) + (key >> 32))
-}
-
-impl Default for Wheel {
-    fn default() -> Self {
+impl Wheel {
+    /// An empty wheel. Where more than some thousand entries are pending, wide slots let one look
+    /// further ahead.
+    pub(crate) fn new(wide: bool) -> Self {
         Wheel {
+            shift: if wide { WIDE } else { NARROW },
             heads: Box::new([NONE; SLOTS]),
             occupied: [0; SLOTS / 64],
             words: 0,
@@ -68,20 +63,29 @@ impl Default for Wheel {
             far_slot: u64::MAX,
         }
     }
-}
 
-impl Wheel {
+    /// An entry within its slot: the picoseconds from the slot's start, then the code.
+    #[inline]
+    fn key_of(&self, time: Time, code: u32) -> u64 {
+        (time.ps() & ((1 << self.shift) - 1)) << 32 | u64::from(code)
+    }
+
+    #[inline]
+    fn time_of(&self, slot: u64, key: u64) -> Time {
+        Time::from_ps((slot << self.shift) + (key >> 32))
+    }
+
     /// Puts an entry in.
     #[inline]
     pub(crate) fn push(&mut self, time: Time, code: u32) {
-        let slot = time.ps() >> SHIFT;
+        let slot = time.ps() >> self.shift;
         debug_assert!(slot >= self.open, "an event in the past");
         let ahead = slot - self.open;
         if ahead == 0 || ahead >= SLOTS as u64 {
             return self.push_aside(time, code);
         }
         let index = slot as usize % SLOTS;
-        let node = Node { key: key_of(time, code), next: self.heads[index] };
+        let node = Node { key: self.key_of(time, code), next: self.heads[index] };
         self.occupied[index / 64] |= 1 << (index % 64);
         self.words |= 1 << (index / 64);
         self.heads[index] = self.free;
@@ -99,9 +103,9 @@ impl Wheel {
 
     /// Puts an entry into the open slot, or into the heap.
     fn push_aside(&mut self, time: Time, code: u32) {
-        let slot = time.ps() >> SHIFT;
+        let slot = time.ps() >> self.shift;
         if slot == self.open {
-            let key = key_of(time, code);
+            let key = self.key_of(time, code);
             let later = self.keys.iter().rev().take_while(|other| **other < key).count();
             self.keys.insert(self.keys.len() - later, key);
         } else {
@@ -113,7 +117,7 @@ impl Wheel {
     /// The time of the first entry.
     pub(crate) fn next_time(&self) -> Option<Time> {
         if let Some(key) = self.keys.last() {
-            return Some(time_of(self.open, *key));
+            return Some(self.time_of(self.open, *key));
         }
         let near = self.next_slot().map(|slot| {
             let mut at = self.heads[slot as usize % SLOTS];
@@ -122,7 +126,7 @@ impl Wheel {
                 least = least.min(node.key);
                 at = node.next;
             }
-            time_of(slot, least)
+            self.time_of(slot, least)
         });
         let far = self.far.peek().map(|Reverse((time, _))| *time);
         near.into_iter().chain(far).min()
@@ -135,7 +139,7 @@ impl Wheel {
             return None;
         }
         let key = *self.keys.last()?;
-        let time = time_of(self.open, key);
+        let time = self.time_of(self.open, key);
         if time >= end {
             return None;
         }
@@ -154,7 +158,7 @@ impl Wheel {
     fn open_next(&mut self, end: Time) -> bool {
         let near = self.next_slot().unwrap_or(u64::MAX);
         let slot = near.min(self.far_slot);
-        if slot > end.ps().saturating_sub(1) >> SHIFT {
+        if slot > end.ps().saturating_sub(1) >> self.shift {
             return false;
         }
         self.open = slot;
@@ -163,10 +167,11 @@ impl Wheel {
         }
         while self.far_slot == slot {
             if let Some(Reverse((time, code))) = self.far.pop() {
-                self.keys.push(key_of(time, code));
+                let key = self.key_of(time, code);
+                self.keys.push(key);
             }
             let next = self.far.peek();
-            self.far_slot = next.map_or(u64::MAX, |Reverse((time, _))| time.ps() >> SHIFT);
+            self.far_slot = next.map_or(u64::MAX, |Reverse((time, _))| time.ps() >> self.shift);
         }
         if self.keys.len() > 1 {
             self.keys.sort_unstable_by(|a, b| b.cmp(a));
@@ -223,7 +228,7 @@ mod tests {
     /// The wheel and a heap hold the same and give it back in the same order.
     fn agree(seed: u64, spread: u64, window: u64) {
         let mut random = Stream::new(seed, Domain::Traffic, 0);
-        let mut wheel = Wheel::default();
+        let mut wheel = Wheel::new(seed % 2 == 1);
         let mut heap = BinaryHeap::new();
         let mut now = 0;
         for round in 0..300 {
@@ -271,8 +276,8 @@ mod tests {
 
     #[test]
     fn a_whole_turn_ahead_is_not_yet_the_wheel_s() {
-        let mut wheel = Wheel::default();
-        let turn = (SLOTS as u64) << SHIFT;
+        let mut wheel = Wheel::new(false);
+        let turn = (SLOTS as u64) << NARROW;
         for time in [turn, turn - 1, turn + 1, 1] {
             wheel.push(Time::from_ps(time), 0);
         }

@@ -12,7 +12,7 @@ use crate::switch::{MarkAt, Refusal};
 
 impl<P: Probe> Fabric<P> {
     /// Route, admit, queue.
-    #[inline]
+    #[inline(always)]
     pub(super) fn arrive_at_switch(&mut self, port: u32, mut packet: Packet, agenda: &mut Queue) {
         let now = agenda.now();
         if packet.ttl <= 1 {

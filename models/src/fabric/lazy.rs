@@ -17,7 +17,7 @@ use super::{Fabric, NO_CLASSIFIER, Queue};
 use crate::probe::Probe;
 
 /// How long a switch stays exact after it was too full not to be.
-const EXACT: Delta = Delta::from_us(16);
+const EXACT: Delta = Delta::from_us(4);
 
 impl<P: Probe> Fabric<P> {
     /// Sends what a switch port would have sent before `time`.
@@ -50,7 +50,7 @@ impl<P: Probe> Fabric<P> {
     }
 
     /// Makes sure that a busy port with something to send sends it in time.
-    #[inline]
+    #[inline(always)]
     pub(super) fn look_after(&mut self, port: u32, agenda: &mut Queue) {
         let Self { ports, switches, .. } = self;
         let tx = &ports[port as usize].tx;

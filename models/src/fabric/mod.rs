@@ -161,7 +161,7 @@ impl<P: Probe> Model for Fabric<P> {
     type Message = Crossing;
     type Status = Tally;
 
-    #[inline]
+    #[inline(always)]
     fn handle(&mut self, event: Event, agenda: &mut Queue) {
         match event {
             Event::Deliver(port) => self.deliver(port, agenda),
@@ -174,6 +174,10 @@ impl<P: Probe> Model for Fabric<P> {
             Event::FlowStart(port) => self.flow_start(port, agenda),
             Event::Host(node) => self.host_due(node, agenda),
         }
+    }
+
+    fn crowded(&self) -> bool {
+        self.large
     }
 
     #[inline]
@@ -238,7 +242,7 @@ impl<P: Probe> Fabric<P> {
     }
 
     /// The frame at the head of a port's pipe has arrived.
-    #[inline]
+    #[inline(always)]
     fn deliver(&mut self, port: u32, agenda: &mut Queue) {
         let rx = &mut self.ports[port as usize].rx;
         let Some((packet, next)) = rx.pipe.pop() else { return };
@@ -333,7 +337,7 @@ impl<P: Probe> Fabric<P> {
     }
 
     /// Puts a frame on the wire.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn transmit(&mut self, port: u32, packet: Packet, now: Time, agenda: &mut Queue) {
         let wire_len = u64::from(packet.len) + self.gap;
         let tx = &mut self.ports[port as usize].tx;
