@@ -48,7 +48,7 @@ impl<T: Copy> Fifo<T> {
 
     #[cold]
     fn grow(&mut self, filler: T) {
-        let room = (2 * self.slots.len()).max(4);
+        let room = (2 * self.slots.len()).max(16);
         let mut slots = Vec::with_capacity(room);
         slots.extend(self.iter().copied());
         slots.resize(room, filler);

@@ -55,10 +55,10 @@ impl Wheel {
             heads: Box::new([NONE; SLOTS]),
             occupied: [0; SLOTS / 64],
             words: 0,
-            nodes: Vec::new(),
+            nodes: Vec::with_capacity(1024),
             free: NONE,
             open: 0,
-            keys: Vec::new(),
+            keys: Vec::with_capacity(256),
             far: BinaryHeap::new(),
             far_slot: u64::MAX,
         }
