@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sim_core::rng::{Domain, Stream};
-use sim_core::{Delta, Time};
+use sim_core::{Delta, Rate, Time};
 
 use super::host_parts::{dmas, executors};
 use super::shards::Shards;
@@ -13,6 +13,7 @@ use super::ways::Ways;
 use super::wiring::{Role, Wire, Wiring};
 use super::{Fabric, Followers, Queue, check, qps, shards};
 use crate::collective::{Executor, NcclConfig, Setting, jobs};
+use crate::congestion::RateControl;
 use crate::error::BuildError;
 use crate::ids::{NodeId, PRIORITIES, PortId};
 use crate::link::Pipe;
@@ -278,7 +279,7 @@ impl Plan {
             host_at: vec![Time::MAX; self.executors.len()],
             outputs: Vec::new(),
             senders: Vec::with_capacity(wiring.qps.len()),
-            receivers: Vec::new(),
+            receivers: Vec::with_capacity(wiring.qps.len()),
             waits_for: wiring.followers.waits_for().to_vec(),
             tally: super::Tally::default(),
             samples: Vec::new(),
@@ -462,16 +463,38 @@ fn port_wred(config: &SwitchConfig) -> Result<PortWred, BuildError> {
     Ok(wred)
 }
 
+/// The controllers of new QPs: those of equal NICs and ports share what does not change.
+#[derive(Default)]
+struct Controls {
+    known: Vec<(*const NicParams, Rate, RateControl)>,
+}
+
+impl Controls {
+    fn of(&mut self, params: &Arc<NicParams>, line_rate: Rate) -> RateControl {
+        let pointer = Arc::as_ptr(params);
+        let known =
+            self.known.iter().rev().find(|known| (known.0, known.1) == (pointer, line_rate));
+        if let Some((.., control)) = known {
+            return control.clone();
+        }
+        let control = RateControl::new(&params.congestion, line_rate);
+        self.known.push((pointer, line_rate, control.clone()));
+        control
+    }
+}
+
 impl<P: Probe> Fabric<P> {
     /// Gives every QP its ends; flows wait in their NICs.
     fn add_qps(&mut self, shard: u16, nccl: &NcclConfig) {
         let wiring = self.wiring.clone();
+        let mut controls = Controls::default();
         for (index, qp) in wiring.qps.iter().enumerate() {
             let wire = &wiring.wires[qp.source_port as usize];
             let nic = &mut self.nics[wire.owner as usize];
             let slot = nic.arbiter.register(index as u32);
             let priority = nic.params.priority[usize::from(qp.dscp)];
             let mut sender = Sender::new(&nic.params, wire.clock.rate(), slot, priority);
+            sender.control = controls.of(&nic.params, wire.clock.rate());
             let of_flow = matches!(qp.role, Role::Flow { .. });
             sender.window = qp.window.or(sender.window);
             if sender.window.is_some() && nic.params.config.transport.window_follows_rate {
