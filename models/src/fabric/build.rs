@@ -40,7 +40,7 @@ pub struct Plan {
     /// The fixed part.
     pub wiring: Arc<Wiring>,
     /// The buffer of each switch.
-    pub buffers: Vec<BufferPlan>,
+    pub buffers: Vec<Arc<BufferPlan>>,
     /// By node: a host's NIC, ready for use.
     nics: Vec<Option<Arc<NicParams>>>,
     /// By node: hosts that run collectives, at the start.
@@ -52,11 +52,20 @@ pub struct Plan {
 /// Checks `spec` and plans a fabric of `shards`.
 pub fn plan(spec: Spec, shards: Shards) -> Result<Plan, BuildError> {
     check::wire(&spec.wire)?;
+    let mut checked: *const SwitchConfig = std::ptr::null();
     for config in spec.switches.iter().chain(&spec.switch_ports).flatten() {
-        check::switch(config)?;
+        // neighbours share theirs
+        if Arc::as_ptr(config) != checked {
+            check::switch(config)?;
+            checked = Arc::as_ptr(config);
+        }
     }
+    let mut checked: *const NicConfig = std::ptr::null();
     for config in spec.nics.iter().flatten() {
-        check::nic(config)?;
+        if Arc::as_ptr(config) != checked {
+            check::nic(config)?;
+            checked = Arc::as_ptr(config);
+        }
     }
     if spec.flows.len() > FLOWS_MAX {
         let message = format!("at most {} million flows can be", FLOWS_MAX / 1_000_000);
@@ -191,10 +200,12 @@ fn largest_mtu(spec: &Spec) -> u16 {
     spec.nics.iter().flatten().map(|nic| nic.mtu).max().unwrap_or(4096)
 }
 
-fn buffers(spec: &Spec, frames: &Frames) -> Result<Vec<BufferPlan>, BuildError> {
+/// The buffers of all switches; equal ones are planned once.
+fn buffers(spec: &Spec, frames: &Frames) -> Result<Vec<Arc<BufferPlan>>, BuildError> {
     let topology = &spec.topology;
     let mtu = largest_mtu(spec);
-    let mut plans = Vec::new();
+    let mut plans: Vec<Arc<BufferPlan>> = Vec::new();
+    let mut known: Vec<(*const SwitchConfig, Vec<PortPlan<'_>>, Arc<BufferPlan>)> = Vec::new();
     for switch in topology.switches() {
         let Some(node) = &spec.switches[switch.index()] else { continue };
         let ports: Vec<PortPlan<'_>> = topology
@@ -212,7 +223,21 @@ fn buffers(spec: &Spec, frames: &Frames) -> Result<Vec<BufferPlan>, BuildError> 
                 })
             })
             .collect();
-        plans.push(plan_buffer(node, &ports, frames)?);
+        let pointer = Arc::as_ptr(node);
+        let alike = |(config, of, _): &&(_, Vec<_>, _)| {
+            *config == pointer
+                && of.len() == ports.len()
+                && of.iter().zip(&ports).all(|(a, b)| PortPlan::alike(a, b))
+        };
+        // a fabric has few kinds, and where it has many the search must not take long
+        match known.iter().rev().take(16).find(alike) {
+            Some((.., plan)) => plans.push(plan.clone()),
+            None => {
+                let plan = Arc::new(plan_buffer(node, &ports, frames)?);
+                plans.push(plan.clone());
+                known.push((pointer, ports, plan));
+            }
+        }
     }
     Ok(plans)
 }
@@ -297,7 +322,7 @@ impl Plan {
             .switches()
             .filter_map(|node| Some((node, self.spec.switches[node.index()].as_deref()?)));
         let mut mmus = 0;
-        let build = |((node, config), buffer): ((NodeId, &SwitchConfig), &BufferPlan)| {
+        let build = |((node, config), buffer): ((NodeId, &SwitchConfig), &Arc<BufferPlan>)| {
             let first_mmu = mmus;
             mmus += buffer.mmus.len() as u32;
             let ports = topology.ports_of(node);

@@ -63,6 +63,7 @@ where
     };
     let end = timeline.end_of(reason, &fabric.tally);
     fabric.samples.retain(|sample| sample.time <= end);
+    fabric.free_state();
     Ok(Outcome { fabric, probes, reason, end, events })
 }
 

@@ -5,23 +5,22 @@ use std::collections::BTreeMap;
 use sim_core::{Fingerprint, Time};
 
 use super::{
-    CollectiveReport, FlowReport, FlowStatus, NicReport, OpenPause, OutcomeKind, Performance,
+    CollectiveReport, FlowReport, FlowStatus, Name, NicReport, OpenPause, OutcomeKind, Performance,
     PortReport, PriorityReport, Report, SCHEMA, Totals, collective, deadlock, ideal,
 };
 use crate::counters::{DropReason, NicCounters, PortCounters};
 use crate::fabric::{Fabric, Outcome, Plan, Role, StopReason};
-use crate::ids::{NodeId, PRIORITIES, PortId};
+use crate::ids::{PRIORITIES, PortId};
 use crate::nic::SenderState;
 use crate::probe::Probe;
+use crate::topology::Topology;
 
 /// The report of a run, without diagnosis and with the performance still to be filled in.
 pub fn make<P: Probe>(outcome: &Outcome<P>, plan: &Plan, scenario: &str) -> Report {
     let context = Context::new(outcome, plan);
+    let names = Names::new(&plan.wiring.topology);
     let flows: Vec<FlowReport> =
-        (0..plan.wiring.data_qps as usize).map(|qp| context.flow(qp)).collect();
-    let topology = &plan.wiring.topology;
-    let names: Vec<String> =
-        (0..plan.wiring.wires.len() as u32).map(|port| topology.port_name(PortId(port))).collect();
+        (0..plan.wiring.data_qps as usize).map(|qp| context.flow(qp, &names)).collect();
     let ports: Vec<PortReport> =
         (0..plan.wiring.wires.len()).map(|port| context.port(port, &names)).collect();
     let collectives = collective::reports(outcome, plan);
@@ -52,6 +51,23 @@ pub fn make<P: Probe>(outcome: &Outcome<P>, plan: &Plan, scenario: &str) -> Repo
     };
     report.fingerprint = context.fingerprint(&report);
     report
+}
+
+/// Names of nodes and ports, by index.
+struct Names {
+    nodes: Vec<Name>,
+    ports: Vec<Name>,
+}
+
+impl Names {
+    fn new(topology: &Topology) -> Self {
+        let nodes = topology.nodes().iter().map(|node| node.name.as_str().into());
+        let ports = (0..topology.ports().len() as u32).map(PortId);
+        Names {
+            nodes: nodes.collect(),
+            ports: ports.map(|port| topology.port_name(port).into()).collect(),
+        }
+    }
 }
 
 struct Context<'a, P: Probe> {
@@ -91,11 +107,11 @@ impl<'a, P: Probe> Context<'a, P> {
         }
     }
 
-    fn flow(&self, qp: usize) -> FlowReport {
+    fn flow(&self, qp: usize, names: &Names) -> FlowReport {
         let wiring = &self.plan.wiring;
         let info = &wiring.qps[qp];
         let (sender, receiver) = (&self.fabric.senders[qp], &self.fabric.receivers[qp]);
-        let name = |node: u32| wiring.topology.node(NodeId(node)).name.clone();
+        let name = |node: u32| names.nodes[node as usize].clone();
         let job = match info.role {
             Role::Data { job, .. } => Some(job),
             Role::Flow { .. } | Role::Cts { .. } => None,
@@ -164,7 +180,7 @@ impl<'a, P: Probe> Context<'a, P> {
         (to - edge(0).unwrap_or(0).min(to)) as f64 / span as f64
     }
 
-    fn port(&self, port: usize, names: &[String]) -> PortReport {
+    fn port(&self, port: usize, names: &Names) -> PortReport {
         let topology = &self.plan.wiring.topology;
         let info = topology.port(PortId(port as u32));
         let state = &self.fabric.ports[port];
@@ -176,9 +192,9 @@ impl<'a, P: Probe> Context<'a, P> {
         let sum = |of: fn(&PriorityReport) -> u64| priorities.iter().map(of).sum();
         let sum_f64 = |of: fn(&PriorityReport) -> f64| priorities.iter().map(of).sum();
         PortReport {
-            node: topology.node(info.node).name.clone(),
-            port: names[port].clone(),
-            peer: names[info.peer.index()].clone(),
+            node: names.nodes[info.node.index()].clone(),
+            port: names.ports[port].clone(),
+            peer: names.ports[info.peer.index()].clone(),
             rate_bps: info.rate.bps(),
             tx_bytes: state.tx.bytes,
             rx_bytes: state.rx.bytes,
@@ -220,11 +236,11 @@ impl<'a, P: Probe> Context<'a, P> {
         }
     }
 
-    fn nics(&self, names: &[String]) -> Vec<NicReport> {
-        let wires = self.plan.wiring.wires.iter().zip(names);
-        let report = |(wire, name): (&crate::fabric::Wire, &String)| {
+    fn nics(&self, names: &Names) -> Vec<NicReport> {
+        let wires = self.plan.wiring.wires.iter().zip(&names.ports);
+        let report = |(wire, name): (&crate::fabric::Wire, &Name)| {
             let counters = named(&self.fabric.nics[wire.owner as usize].counters);
-            (!counters.is_empty()).then(|| NicReport { port: name.clone(), counters })
+            (!counters.is_empty()).then(|| NicReport { port: name.to_string(), counters })
         };
         wires.filter(|(wire, _)| !wire.is_switch).filter_map(report).collect()
     }
@@ -259,13 +275,13 @@ impl<'a, P: Probe> Context<'a, P> {
         totals
     }
 
-    fn open_pauses(&self, names: &[String]) -> Vec<OpenPause> {
-        let ports = self.fabric.ports.iter().zip(names);
+    fn open_pauses(&self, names: &Names) -> Vec<OpenPause> {
+        let ports = self.fabric.ports.iter().zip(&names.ports);
         ports
             .flat_map(|(state, name)| {
                 let paused = state.paused();
                 let open = (0..PRIORITIES as u8).filter(move |p| paused & (1 << p) != 0);
-                open.map(move |priority| OpenPause { port: name.clone(), priority })
+                open.map(move |priority| OpenPause { port: name.to_string(), priority })
             })
             .collect()
     }
