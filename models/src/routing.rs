@@ -75,12 +75,11 @@ impl Routes {
         let (rows, width) = (chooses.len(), columns.len());
         bounded(rows, width)?;
         let mut table = vec![0; rows * width];
-        let links = Links::new(topology, &chooses);
-        let mut distance = vec![FAR; topology.nodes().len()];
+        let mut search = Search::new(topology, &row, &chooses);
         for (near, column) in &columns {
-            links.distances(near, &mut distance);
             let from = *column as usize * rows;
-            links.fill(&distance, &mut sets, &mut table[from..from + rows]);
+            let near = near.iter().map(|node| row[node.index()]);
+            search.fill(near, &mut sets, &mut table[from..from + rows]);
         }
         Ok(Routes { row, rows, targets, table, last, sets: sets.all, gate })
     }
@@ -171,21 +170,19 @@ impl Routes {
         }
     }
 
-    /// The different sets of several ports by which `node` reaches `addresses`, sorted.
-    pub fn choices(&self, node: NodeId, addresses: &[u32]) -> Vec<&[u16]> {
-        let mut seen: Vec<u32> = Vec::new();
-        for set in addresses.iter().filter_map(|address| self.set(node, *address)) {
-            // neighbours often share theirs
-            if self.sets[set as usize].len() > 1 && seen.last() != Some(&set) {
-                seen.push(set);
-            }
-        }
-        seen.sort_unstable();
-        seen.dedup();
-        let mut choices: Vec<&[u16]> = seen.iter().map(|set| &*self.sets[*set as usize]).collect();
-        choices.sort_unstable();
-        choices.dedup();
-        choices
+    /// What switches choose from on the ways to `addresses`.
+    pub fn choices(&self, addresses: &[u32]) -> Choices<'_> {
+        let targets = || addresses.iter().map(|address| self.targets[*address as usize]);
+        let mut columns: Vec<u32> = targets().map(|target| target.column).collect();
+        columns.sort_unstable();
+        columns.dedup();
+        let last = |target: Target| &self.last[target.last[0] as usize..target.last[1] as usize];
+        let several = |last: &&(NodeId, u32)| self.sets[last.1 as usize].len() > 1;
+        let mut last: Vec<(NodeId, u32)> =
+            targets().flat_map(|target| last(target).iter().filter(several).copied()).collect();
+        last.sort_unstable();
+        last.dedup();
+        Choices { routes: self, columns, last }
     }
 
     /// The set of ports by which a node with a row reaches an address.
@@ -205,6 +202,40 @@ impl Routes {
             || self.table[column as usize * self.rows + row as usize],
             |(_, set)| *set,
         ))
+    }
+}
+
+/// See [`Routes::choices`].
+#[derive(Clone, Debug)]
+pub struct Choices<'a> {
+    routes: &'a Routes,
+    columns: Vec<u32>,
+    /// Last hops over several ports, sorted.
+    last: Vec<(NodeId, u32)>,
+}
+
+impl<'a> Choices<'a> {
+    /// The different sets of several ports from which a switch chooses, sorted.
+    pub fn of(&self, switch: NodeId) -> Vec<&'a [u16]> {
+        let routes = self.routes;
+        let row = routes.row[switch.index()] as usize;
+        let mut seen: Vec<u32> = Vec::new();
+        for column in &self.columns {
+            let set = routes.table[*column as usize * routes.rows + row];
+            // neighbours often share theirs
+            if routes.sets[set as usize].len() > 1 && seen.last() != Some(&set) {
+                seen.push(set);
+            }
+        }
+        let from = self.last.partition_point(|(node, _)| *node < switch);
+        let own = self.last[from..].iter().take_while(|(node, _)| *node == switch);
+        seen.extend(own.map(|(_, set)| *set));
+        seen.sort_unstable();
+        seen.dedup();
+        let mut sets: Vec<&[u16]> = seen.iter().map(|set| &*routes.sets[*set as usize]).collect();
+        sets.sort_unstable();
+        sets.dedup();
+        sets
     }
 }
 
@@ -275,74 +306,89 @@ impl Sets {
     }
 }
 
-/// The cables from nodes with a choice to switches.
-struct Links {
-    /// By row: the node, and where its cables end in `ends`.
-    rows: Vec<(NodeId, u32)>,
-    /// Switch at the other end, and port within the node.
-    ends: Vec<(NodeId, u16)>,
-    /// By node: its row, if it is a switch.
-    switches: Vec<Option<u32>>,
+/// Searches shortest paths among the nodes that have rows.
+struct Search {
+    /// By row: a switch.
+    forwards: Vec<bool>,
+    /// By row: where its cables end in `cables`; those before it, where they begin.
+    ends: Vec<u32>,
+    /// Row at the other end, and port there.
+    cables: Vec<(u32, u16)>,
+    /// By row: how far away it is.
+    distance: Vec<u32>,
+    /// Where the cables of a row stand, its next hops, and by row how many there are.
+    hops: Vec<u16>,
+    found: Vec<u32>,
+    queue: Vec<u32>,
 }
 
-impl Links {
-    fn new(topology: &Topology, rows: &[NodeId]) -> Self {
-        let is_switch = |node: NodeId| topology.node(node).kind == NodeKind::Switch;
-        let mut links = Links {
-            rows: Vec::with_capacity(rows.len()),
-            ends: Vec::new(),
-            switches: vec![None; topology.nodes().len()],
-        };
-        for (row, node) in (0..).zip(rows) {
-            let far = topology.ports_of(*node).map(|port| topology.neighbour(port)).zip(0..);
-            links.ends.extend(far.filter(|(far, _)| is_switch(*far)));
-            links.rows.push((*node, links.ends.len() as u32));
-            links.switches[node.index()] = is_switch(*node).then_some(row);
+impl Search {
+    fn new(topology: &Topology, row: &[u32], nodes: &[NodeId]) -> Self {
+        let (mut ends, mut cables) = (Vec::with_capacity(nodes.len()), Vec::new());
+        for node in nodes {
+            for port in topology.ports_of(*node) {
+                let peer = topology.port(port).peer;
+                // a node without a row is never asked
+                let far = row[topology.port(peer).node.index()];
+                cables.push((far, topology.index_in_node(peer) as u16));
+            }
+            ends.push(cables.len() as u32);
         }
-        links
+        let is_switch = |node: &NodeId| topology.node(*node).kind == NodeKind::Switch;
+        Search {
+            forwards: nodes.iter().map(is_switch).collect(),
+            ends,
+            distance: vec![FAR; nodes.len()],
+            hops: vec![0; cables.len()],
+            found: vec![0; nodes.len()],
+            queue: Vec::with_capacity(nodes.len()),
+            cables,
+        }
     }
 
-    fn of(&self, row: usize) -> &[(NodeId, u16)] {
-        let from = row.checked_sub(1).map_or(0, |before| self.rows[before].1);
-        &self.ends[from as usize..self.rows[row].1 as usize]
+    fn cables_of(&self, row: usize) -> std::ops::Range<usize> {
+        let from = row.checked_sub(1).map_or(0, |before| self.ends[before]);
+        from as usize..self.ends[row] as usize
     }
 
-    /// Hops from every switch to something that is one hop from those of `near`.
-    fn distances(&self, near: &[NodeId], distance: &mut [u32]) {
-        distance.fill(FAR);
-        near.iter().for_each(|node| distance[node.index()] = 1);
-        let mut queue: Vec<NodeId> = near.to_vec();
+    /// Fills a column: the next hops from everywhere to something that is one hop from the switches
+    /// in the rows `near`, whose own last hop stands elsewhere.
+    fn fill(&mut self, near: impl Iterator<Item = u32>, sets: &mut Sets, column: &mut [u32]) {
+        self.distance.fill(FAR);
+        self.found.fill(0);
+        self.queue.clear();
+        self.queue.extend(near);
+        self.queue.iter().for_each(|row| self.distance[*row as usize] = 1);
         let mut served = 0;
-        while let Some(node) = queue.get(served).copied() {
+        while let Some(row) = self.queue.get(served).copied() {
             served += 1;
-            let Some(row) = self.switches[node.index()] else { continue };
-            let hops = distance[node.index()] + 1;
-            for (far, _) in self.of(row as usize) {
-                if distance[far.index()] == FAR {
-                    distance[far.index()] = hops;
-                    queue.push(*far);
+            let beyond = self.distance[row as usize] + 1;
+            for (far, port) in &self.cables[self.cables_of(row as usize)] {
+                let Some(distance) = self.distance.get_mut(*far as usize) else { continue };
+                if *distance == FAR {
+                    *distance = beyond;
+                    if self.forwards[*far as usize] {
+                        self.queue.push(*far);
+                    }
+                }
+                if *distance == beyond {
+                    let found = &mut self.found[*far as usize];
+                    let from = far.checked_sub(1).map_or(0, |before| self.ends[before as usize]);
+                    self.hops[(from + *found) as usize] = *port;
+                    *found += 1;
                 }
             }
         }
-    }
-
-    /// Fills a column: from each node, all ports to a switch that is nearest.
-    fn fill(&self, distance: &[u32], sets: &mut Sets, column: &mut [u32]) {
-        let mut hops: Vec<u16> = Vec::new();
         let mut before = 0;
         for (row, set) in column.iter_mut().enumerate() {
-            let ends = self.of(row);
-            let nearest = ends.iter().map(|(far, _)| distance[far.index()]).min().unwrap_or(FAR);
-            // the last hop stands elsewhere
-            if nearest == FAR || distance[self.rows[row].0.index()] == 1 {
-                continue;
+            let from = self.cables_of(row).start;
+            let hops = &mut self.hops[from..from + self.found[row] as usize];
+            if !hops.is_sorted() {
+                hops.sort_unstable();
             }
-            hops.clear();
-            let near = ends.iter().filter(|(far, _)| distance[far.index()] == nearest);
-            hops.extend(near.map(|(_, slot)| *slot));
             // neighbours of the same tier often have the same
             if *sets.all[before as usize] != *hops {
-                before = sets.number(&hops);
+                before = sets.number(hops);
             }
             *set = before;
         }

@@ -233,7 +233,8 @@ impl Notes {
         let mut targets: Vec<u32> = plan.wiring.qps.iter().map(|qp| qp.target_address).collect();
         targets.sort_unstable();
         targets.dedup();
-        let chooses = |switch| !plan.wiring.routes.choices(switch, &targets).is_empty();
+        let choices = plan.wiring.routes.choices(&targets);
+        let chooses = |switch| !choices.of(switch).is_empty();
         let choosing: Vec<NodeId> = topology.switches().filter(|switch| chooses(*switch)).collect();
         for switch in &choosing {
             let Some(config) = plan.spec.switches[switch.index()].as_deref() else { continue };

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use models::fabric::{Outcome, Plan, Role};
 use models::ids::NodeId;
 use models::report::{Finding, FlowStatus, NicReport, OutcomeKind, PortReport, Report, Severity};
+use models::routing::Choices;
 use models::switch::Headroom;
 use serde_json::{Value, json};
 use sim_core::{Bytes, Delta};
@@ -332,9 +333,10 @@ fn ecmp_imbalance(report: &Report, plan: &Plan) -> Option<Finding> {
     let mut targets: Vec<u32> = wiring.qps.iter().map(|qp| qp.target_address).collect();
     targets.sort_unstable();
     targets.dedup();
+    let choices = wiring.routes.choices(&targets);
     let mut worst: Option<(f64, usize, f64, usize)> = None;
     for switch in wiring.topology.switches() {
-        for group in uplink_groups(plan, switch, &targets) {
+        for group in uplink_groups(plan, switch, &choices) {
             let bytes: Vec<f64> = group.iter().map(|p| report.ports[*p].tx_bytes as f64).collect();
             let mean = stats::mean(&bytes);
             for (port, bytes) in group.iter().zip(&bytes) {
@@ -390,13 +392,11 @@ fn flow_name(plan: &Plan, qp: usize) -> String {
     format!("channel {} {} -> {}", joined.channel, name(info.source), name(info.target))
 }
 
-/// Sets of ports among which a switch chooses by hash, towards these addresses.
-fn uplink_groups(plan: &Plan, switch: NodeId, targets: &[u32]) -> Vec<Vec<usize>> {
-    let wiring = &plan.wiring;
-    let Some(first) = wiring.topology.ports_of(switch).next() else { return Vec::new() };
+/// Sets of ports among which a switch chooses by hash.
+fn uplink_groups(plan: &Plan, switch: NodeId, choices: &Choices<'_>) -> Vec<Vec<usize>> {
+    let Some(first) = plan.wiring.topology.ports_of(switch).next() else { return Vec::new() };
     let port = |hop: &u16| first.index() + usize::from(*hop);
-    let choices = wiring.routes.choices(switch, targets);
-    choices.into_iter().map(|hops| hops.iter().map(port).collect()).collect()
+    choices.of(switch).into_iter().map(|hops| hops.iter().map(port).collect()).collect()
 }
 
 /// The flows whose data passes each port.
