@@ -44,7 +44,7 @@ fn eight_times_the_hosts_take_about_eight_times_as_long() {
 
 /// `cargo test --release -- --ignored`
 #[test]
-#[ignore = "takes some seconds and a gigabyte of memory"]
+#[ignore = "takes some seconds and some hundred megabytes"]
 fn sixteen_thousand_hosts() {
     let took = run(40);
     assert!(took < Duration::from_secs(20), "{took:?}");
