@@ -78,7 +78,7 @@ fn spec(case: &Case, host: HostConfig) -> Spec {
     let host = Arc::new(host);
     let hosts = spec.topology.nodes().iter();
     spec.hosts = hosts.map(|node| (node.kind == NodeKind::Host).then(|| host.clone())).collect();
-    spec.topology.set_nics(|_| Some(&layout));
+    Arc::make_mut(&mut spec.topology).set_nics(|_| Some(&layout));
     spec.nccl = nccl(case);
     spec.collectives =
         vec![Collective { config: Arc::new(config), bytes: case.bytes, section: 0, cut: None }];

@@ -230,24 +230,17 @@ impl Notes {
     fn ecmp(&mut self, plan: &Plan) {
         use models::load_balance::EcmpSeed;
         let topology = &plan.wiring.topology;
-        let choosing: Vec<NodeId> = topology
-            .switches()
-            .filter(|switch| {
-                plan.wiring.qps.iter().any(|qp| {
-                    plan.wiring
-                        .routes
-                        .next_hops(*switch, NodeId(qp.target), qp.target_address)
-                        .len()
-                        > 1
-                })
-            })
-            .collect();
+        let mut targets: Vec<u32> = plan.wiring.qps.iter().map(|qp| qp.target_address).collect();
+        targets.sort_unstable();
+        targets.dedup();
+        let choices = plan.wiring.routes.choices(&targets);
+        let chooses = |switch| !choices.of(switch).is_empty();
+        let choosing: Vec<NodeId> = topology.switches().filter(|switch| chooses(*switch)).collect();
         for switch in &choosing {
             let Some(config) = plan.spec.switches[switch.index()].as_deref() else { continue };
             for port in topology.ports_of(*switch) {
                 let neighbour = topology.neighbour(port);
-                if topology.node(neighbour).kind == NodeKind::Host || !choosing.contains(&neighbour)
-                {
+                if choosing.binary_search(&neighbour).is_err() {
                     continue;
                 }
                 let Some(other) = plan.spec.switches[neighbour.index()].as_deref() else {

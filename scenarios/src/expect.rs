@@ -18,13 +18,12 @@
 use std::fmt;
 
 use models::counters::DropReason;
-use models::ids::PortId;
-use models::report::Report;
+use models::report::{CollectiveReport, FlowReport, FlowStatus, PortReport, Report};
 use models::topology::Topology;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
-use serde_json::Value;
+use serde_json::{Value, json};
 use sim_core::{Bytes, Delta, Rate};
 
 use crate::diagnose;
@@ -165,11 +164,10 @@ pub fn judge<'a>(
     expect: impl IntoIterator<Item = (&'a String, &'a Expected)>,
     report: &Report,
 ) -> Vec<Verdict> {
-    let report = serde_json::to_value(report).unwrap_or_default();
     let entries = expect.into_iter();
     entries
         .map(|(key, expected)| {
-            let found = look_up(&report, key).unwrap_or(Value::Null);
+            let found = look_up(report, key).unwrap_or(Value::Null);
             let passed = holds(expected, &found);
             let text = format!("{key}: {expected} expected, {} found", shown(&found));
             Verdict { key: key.clone(), passed, text }
@@ -199,48 +197,61 @@ fn holds(expected: &Expected, found: &Value) -> bool {
 }
 
 /// The value that a key names.
-fn look_up(report: &Value, key: &str) -> Option<Value> {
+fn look_up(report: &Report, key: &str) -> Option<Value> {
     if let Some(kind) = key.strip_prefix("findings.") {
-        let findings = report["findings"].as_array()?;
-        let count = findings.iter().filter(|finding| finding["kind"] == kind).count();
+        let count = report.findings.iter().filter(|finding| finding.kind == kind).count();
         return Some(count.into());
     }
-    if let Some(field) = key.strip_prefix("drops.") {
-        return Some(report["totals"]["drops"].get(field).cloned().unwrap_or(0.into()));
+    if let Some(reason) = key.strip_prefix("drops.") {
+        return Some(report.totals.drops.get(reason).copied().unwrap_or(0).into());
     }
-    for list in ["flows", "collectives"] {
-        if let Some(rest) = key.strip_prefix(list).and_then(|rest| rest.strip_prefix('[')) {
-            let (number, field) = rest.split_once("].")?;
-            return field_of(&report[list][number.parse::<usize>().ok()?], field);
-        }
-    }
-    for list in ["flows", "ports", "collectives"] {
-        let Some(rest) = key.strip_prefix(list).and_then(|rest| rest.strip_prefix('.')) else {
-            continue;
+    if let Some((list, rest)) = key.split_once('[') {
+        let (number, field) = rest.split_once("].")?;
+        let number = number.parse::<usize>().ok()?;
+        return match list {
+            "flows" => value_of(FLOW_FIELDS, report.flows.get(number)?, field),
+            "collectives" => value_of(COLLECTIVE_FIELDS, report.collectives.get(number)?, field),
+            _ => None,
         };
-        if let Some((port, field)) = rest.rsplit_once('.') {
-            let ports = report["ports"].as_array()?;
-            return field_of(ports.iter().find(|entry| entry["port"] == port)?, field);
-        }
-        return aggregate(report[list].as_array()?, rest);
     }
-    field_of(report, key).or_else(|| field_of(&report["totals"], key))
+    match key.split_once('.') {
+        Some(("flows", "completed")) => Some(completed(report.flows.iter().map(|f| f.status))),
+        Some(("collectives", "completed")) => {
+            Some(completed(report.collectives.iter().map(|c| c.status)))
+        }
+        Some(("flows", rest)) => aggregate(FLOW_FIELDS, &report.flows, rest),
+        Some(("collectives", rest)) => aggregate(COLLECTIVE_FIELDS, &report.collectives, rest),
+        Some(("ports", rest)) => match rest.rsplit_once('.') {
+            None => aggregate(PORT_FIELDS, &report.ports, rest),
+            Some((name, field)) => {
+                let port = report.ports.iter().find(|port| port.port == name)?;
+                value_of(PORT_FIELDS, port, field)
+            }
+        },
+        _ => value_of(TOTAL_FIELDS, report, key),
+    }
+}
+
+fn completed(statuses: impl Iterator<Item = FlowStatus>) -> Value {
+    statuses.filter(|status| *status == FlowStatus::Completed).count().into()
 }
 
 /// A field by its name, or by its name without the unit.
-fn field_of(object: &Value, name: &str) -> Option<Value> {
-    let candidates = ["", "_s", "_bytes", "_bps", "_gbytes_per_s"];
-    candidates.iter().find_map(|unit| object.get(format!("{name}{unit}")).cloned())
+fn named<'a, T>(fields: &'a [Field<T>], name: &str) -> Option<&'a Field<T>> {
+    let whole = fields.iter().find(|field| field.0 == name);
+    whole.or_else(|| fields.iter().find(|field| without_unit(field.0) == name))
 }
 
-fn aggregate(list: &[Value], name: &str) -> Option<Value> {
-    if name == "completed" {
-        let completed = list.iter().filter(|entry| entry["status"] == "completed");
-        return Some(completed.count().into());
-    }
+fn value_of<T>(fields: &[Field<T>], entry: &T, name: &str) -> Option<Value> {
+    named(fields, name).map(|(_, of)| of(entry))
+}
+
+fn aggregate<T>(fields: &[Field<T>], list: &[T], name: &str) -> Option<Value> {
     let (field, how) = name.rsplit_once('_')?;
-    let values = list.iter().filter_map(|entry| field_of(entry, field)?.as_f64());
-    let values = stats::sorted(values);
+    let values = match named(fields, field) {
+        Some((_, of)) => stats::sorted(list.iter().filter_map(|entry| of(entry).as_f64())),
+        None => Vec::new(),
+    };
     let result = match how {
         "min" => *values.first()?,
         "max" => *values.last()?,
@@ -273,21 +284,20 @@ pub(crate) fn check_names(tree: &Node, topology: &Topology) -> Result<(), LoadEr
         let (names, how, last): (Vec<&str>, _, &str) = match list {
             "findings" => (diagnose::KINDS.to_vec(), None, rest),
             "drops" => (DropReason::ALL.map(DropReason::name).to_vec(), None, rest),
-            "flows" => (FLOW_FIELDS.to_vec(), Some(AGGREGATES), rest),
-            _ if list.starts_with("flows[") => (FLOW_FIELDS.to_vec(), None, rest),
-            "collectives" => (COLLECTIVE_FIELDS.to_vec(), Some(AGGREGATES), rest),
-            _ if list.starts_with("collectives[") => (COLLECTIVE_FIELDS.to_vec(), None, rest),
+            "flows" => (names(FLOW_FIELDS), Some(AGGREGATES), rest),
+            _ if list.starts_with("flows[") => (names(FLOW_FIELDS), None, rest),
+            "collectives" => (names(COLLECTIVE_FIELDS), Some(AGGREGATES), rest),
+            _ if list.starts_with("collectives[") => (names(COLLECTIVE_FIELDS), None, rest),
             "ports" => match rest.rsplit_once('.') {
-                None => (PORT_FIELDS.to_vec(), Some(AGGREGATES), rest),
+                None => (names(PORT_FIELDS), Some(AGGREGATES), rest),
                 Some((port, field)) => {
-                    let mut ports = (0..topology.ports().len() as u32).map(PortId);
-                    if !ports.any(|id| topology.port_name(id) == port) {
+                    if topology.find_port(port).is_none() {
                         return fail(format!("; there is no port `{port}`"));
                     }
-                    (PORT_FIELDS.to_vec(), None, field)
+                    (names(PORT_FIELDS), None, field)
                 }
             },
-            _ => (TOTAL_FIELDS.to_vec(), None, key),
+            _ => (names(TOTAL_FIELDS), None, key),
         };
         let field = match how {
             None => last,
@@ -313,67 +323,86 @@ fn without_unit(name: &str) -> &str {
     units.iter().find_map(|unit| name.strip_suffix(unit)).unwrap_or(name)
 }
 
-const FLOW_FIELDS: &[&str] = &[
-    "start_s",
-    "fct_s",
-    "acked_s",
-    "ideal_fct_s",
-    "slowdown",
-    "delivered_bytes",
-    "measured_bytes",
-    "goodput_bps",
-    "retransmitted_bytes",
-    "bytes",
-    "status",
+/// The name of a field, and how it is read.
+type Field<T> = (&'static str, fn(&T) -> Value);
+
+fn names<T>(fields: &[Field<T>]) -> Vec<&'static str> {
+    fields.iter().map(|field| field.0).collect()
+}
+
+/// Fields under their own names; in brackets the parts of a report that have others.
+macro_rules! fields {
+    ($($name:ident),* $(,)?) => {
+        &[$((stringify!($name), |entry| json!(entry.$name))),*]
+    };
+    ([$($own:ident),*], $part:ident: [$($name:ident),* $(,)?]) => {
+        &[
+            $((stringify!($own), |entry| json!(entry.$own)),)*
+            $((stringify!($name), |entry| json!(entry.$part.$name)),)*
+        ]
+    };
+}
+
+const FLOW_FIELDS: &[Field<FlowReport>] = fields![
+    start_s,
+    fct_s,
+    acked_s,
+    ideal_fct_s,
+    slowdown,
+    delivered_bytes,
+    measured_bytes,
+    goodput_bps,
+    retransmitted_bytes,
+    bytes,
+    status,
 ];
 
-const COLLECTIVE_FIELDS: &[&str] = &[
-    "nodes",
-    "ranks",
-    "channels",
-    "qps",
-    "count",
-    "bytes",
-    "time_s",
-    "algbw_gbytes_per_s",
-    "busbw_gbytes_per_s",
-    "status",
-    "nvlink_bytes",
-    "waiting_to_receive",
-    "waiting_to_send",
-    "extrapolated",
-    "estimated_error",
-    "simulated_share",
+const COLLECTIVE_FIELDS: &[Field<CollectiveReport>] = fields![
+    nodes,
+    ranks,
+    channels,
+    qps,
+    count,
+    bytes,
+    time_s,
+    algbw_gbytes_per_s,
+    busbw_gbytes_per_s,
+    status,
+    nvlink_bytes,
+    waiting_to_receive,
+    waiting_to_send,
+    extrapolated,
+    estimated_error,
+    simulated_share,
 ];
 
-const PORT_FIELDS: &[&str] = &[
-    "tx_bytes",
-    "rx_bytes",
-    "tx_packets",
-    "ecn_marked_packets",
-    "rx_pause_frames",
-    "tx_pause_frames",
-    "pause_episodes",
-    "paused_s",
-    "max_queue_bytes",
-    "mean_queue_bytes",
+const PORT_FIELDS: &[Field<PortReport>] = fields![
+    tx_bytes,
+    rx_bytes,
+    tx_packets,
+    ecn_marked_packets,
+    rx_pause_frames,
+    tx_pause_frames,
+    pause_episodes,
+    paused_s,
+    max_queue_bytes,
+    mean_queue_bytes,
 ];
 
-const TOTAL_FIELDS: &[&str] = &[
-    "outcome",
-    "simulated_time_s",
-    "packet_hops",
-    "fingerprint",
-    "data_packets",
-    "ecn_marked_packets",
-    "pfc_xoff_frames",
-    "pfc_xon_frames",
-    "pause_episodes",
-    "paused_s",
-    "cnp_sent",
-    "cnp_handled",
-    "nak_sent",
-    "retransmitted_packets",
-    "timeouts",
-    "lossless_drops",
-];
+const TOTAL_FIELDS: &[Field<Report>] = fields!(
+    [outcome, simulated_time_s, packet_hops, fingerprint],
+    totals: [
+        data_packets,
+        ecn_marked_packets,
+        pfc_xoff_frames,
+        pfc_xon_frames,
+        pause_episodes,
+        paused_s,
+        cnp_sent,
+        cnp_handled,
+        nak_sent,
+        retransmitted_packets,
+        timeouts,
+        lossless_drops,
+    ]
+);

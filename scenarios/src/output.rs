@@ -1,10 +1,12 @@
 //! The run directory: everything from which a run can be read, plotted and repeated.
 
+use std::fmt::{self, Display, Write as _};
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use models::report::{Report, Series};
+use serde::Serialize;
 
 use crate::resolve::{Complaint, Loaded};
 
@@ -32,11 +34,16 @@ pub fn write_run(
         let path = fresh.path().join(name);
         fs::write(&path, text).map_err(|error| fail(&path, error))
     };
-    let json = serde_json::to_string_pretty(report).unwrap_or_default();
-    write("report.json", &(json + "\n"))?;
+    let stream = |name: &str, fill: &dyn Fn(&mut dyn Write) -> io::Result<()>| {
+        let path = fresh.path().join(name);
+        let file = fs::File::create(&path).map_err(|error| fail(&path, error))?;
+        let mut file = io::BufWriter::with_capacity(1 << 16, file);
+        fill(&mut file).and_then(|()| file.flush()).map_err(|error| fail(&path, error))
+    };
+    stream("report.json", &|file| write_json(report, file))?;
     write("scenario.toml", &loaded.resolved)?;
-    write("flows.csv", &flows_csv(report))?;
-    write("ports.csv", &ports_csv(report))?;
+    stream("flows.csv", &|file| flows_csv(report, file))?;
+    stream("ports.csv", &|file| ports_csv(report, file))?;
     if !report.collectives.is_empty() {
         write("collectives.csv", &crate::collectives::csv(&report.collectives))?;
     }
@@ -50,8 +57,8 @@ pub fn write_run(
     if !series.time_s.is_empty() {
         let folder = fresh.path().join("series");
         fs::create_dir(&folder).map_err(|error| fail(&folder, error))?;
-        write("series/ports.csv", &port_series_csv(series))?;
-        write("series/flows.csv", &flow_series_csv(series))?;
+        stream("series/ports.csv", &|file| port_series_csv(series, file))?;
+        stream("series/flows.csv", &|file| flow_series_csv(series, file))?;
     }
     let fresh = fresh.keep();
     if target.exists() {
@@ -72,6 +79,12 @@ pub fn check_target(target: &Path) -> Result<(), Complaint> {
     Ok(())
 }
 
+/// Writes a value as JSON, as a person can read it.
+pub fn write_json(value: &impl Serialize, mut file: impl Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut file, value)?;
+    file.write_all(b"\n")
+}
+
 /// Writes a file: first beside it, then renamed.
 pub fn write_file(target: &Path, text: &str) -> Result<(), Complaint> {
     let fail = |error: std::io::Error| Complaint(format!("error: {}: {error}", target.display()));
@@ -88,25 +101,40 @@ pub fn write_file(target: &Path, text: &str) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// A CSV text of these rows, the first one the header.
-fn csv(rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    for row in rows {
-        // a Vec takes everything
-        let _ = writer.write_record(&row);
+/// Writes CSV cell by cell.
+struct Cells<'a> {
+    writer: csv::Writer<&'a mut dyn Write>,
+    cell: String,
+}
+
+impl<'a> Cells<'a> {
+    fn new(file: &'a mut dyn Write, header: &[&str]) -> io::Result<Self> {
+        let mut writer = csv::Writer::from_writer(file);
+        writer.write_record(header)?;
+        Ok(Cells { writer, cell: String::new() })
     }
-    String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
+
+    fn row(&mut self, cells: &[&dyn Display]) -> io::Result<()> {
+        for cell in cells {
+            self.cell.clear();
+            // a String takes everything
+            let _ = write!(self.cell, "{cell}");
+            self.writer.write_field(&self.cell)?;
+        }
+        Ok(self.writer.write_record(None::<&[u8]>)?)
+    }
 }
 
-fn optional<T: ToString>(value: Option<T>) -> String {
-    value.map_or(String::new(), |value| value.to_string())
+/// A cell that may be empty.
+struct Maybe<T>(Option<T>);
+
+impl<T: Display> Display for Maybe<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_ref().map_or(Ok(()), |value| value.fmt(f))
+    }
 }
 
-fn header(names: &[&str]) -> Vec<String> {
-    names.iter().map(|name| (*name).to_owned()).collect()
-}
-
-fn flows_csv(report: &Report) -> String {
+fn flows_csv(report: &Report, file: &mut dyn Write) -> io::Result<()> {
     let names = [
         "id",
         "source",
@@ -126,32 +154,33 @@ fn flows_csv(report: &Report) -> String {
         "status",
         "retransmitted_bytes",
     ];
-    let row = |flow: &models::report::FlowReport| {
+    let mut cells = Cells::new(file, &names)?;
+    for flow in &report.flows {
         let status = serde_json::to_value(flow.status).unwrap_or_default();
-        vec![
-            flow.id.to_string(),
-            flow.source.clone(),
-            flow.target.clone(),
-            optional(flow.collective),
-            flow.source_port.to_string(),
-            flow.priority.to_string(),
-            optional(flow.bytes),
-            optional(flow.start_s),
-            optional(flow.fct_s),
-            optional(flow.acked_s),
-            optional(flow.ideal_fct_s),
-            optional(flow.slowdown),
-            flow.delivered_bytes.to_string(),
-            flow.measured_bytes.to_string(),
-            flow.goodput_bps.to_string(),
-            status.as_str().unwrap_or("").to_owned(),
-            flow.retransmitted_bytes.to_string(),
-        ]
-    };
-    csv(std::iter::once(header(&names)).chain(report.flows.iter().map(row)))
+        cells.row(&[
+            &flow.id,
+            &flow.source,
+            &flow.target,
+            &Maybe(flow.collective),
+            &flow.source_port,
+            &flow.priority,
+            &Maybe(flow.bytes),
+            &Maybe(flow.start_s),
+            &Maybe(flow.fct_s),
+            &Maybe(flow.acked_s),
+            &Maybe(flow.ideal_fct_s),
+            &Maybe(flow.slowdown),
+            &flow.delivered_bytes,
+            &flow.measured_bytes,
+            &flow.goodput_bps,
+            &status.as_str().unwrap_or(""),
+            &flow.retransmitted_bytes,
+        ])?;
+    }
+    cells.writer.flush()
 }
 
-fn ports_csv(report: &Report) -> String {
+fn ports_csv(report: &Report, file: &mut dyn Write) -> io::Result<()> {
     let names = [
         "port",
         "peer",
@@ -168,56 +197,55 @@ fn ports_csv(report: &Report) -> String {
         "mean_queue_bytes",
         "drops",
     ];
-    let row = |port: &models::report::PortReport| {
-        vec![
-            port.port.clone(),
-            port.peer.clone(),
-            port.rate_bps.to_string(),
-            port.tx_bytes.to_string(),
-            port.rx_bytes.to_string(),
-            port.tx_packets.to_string(),
-            port.ecn_marked_packets.to_string(),
-            port.rx_pause_frames.to_string(),
-            port.tx_pause_frames.to_string(),
-            port.pause_episodes.to_string(),
-            port.paused_s.to_string(),
-            port.max_queue_bytes.to_string(),
-            port.mean_queue_bytes.to_string(),
-            port.drops.values().sum::<u64>().to_string(),
-        ]
-    };
-    csv(std::iter::once(header(&names)).chain(report.ports.iter().map(row)))
+    let mut cells = Cells::new(file, &names)?;
+    for port in &report.ports {
+        cells.row(&[
+            &port.port,
+            &port.peer,
+            &port.rate_bps,
+            &port.tx_bytes,
+            &port.rx_bytes,
+            &port.tx_packets,
+            &port.ecn_marked_packets,
+            &port.rx_pause_frames,
+            &port.tx_pause_frames,
+            &port.pause_episodes,
+            &port.paused_s,
+            &port.max_queue_bytes,
+            &port.mean_queue_bytes,
+            &port.drops.values().sum::<u64>(),
+        ])?;
+    }
+    cells.writer.flush()
 }
 
-fn port_series_csv(series: &Series) -> String {
-    let names = header(&["time_s", "port", "queue_bytes", "tx_bps", "paused_share"]);
-    let rows = series.time_s.iter().enumerate().flat_map(|(i, time)| {
-        series.ports.iter().map(move |port| {
-            vec![
-                time.to_string(),
-                port.port.clone(),
-                port.queue_bytes[i].to_string(),
-                port.tx_bps[i].to_string(),
-                port.paused_share[i].to_string(),
-            ]
-        })
-    });
-    csv(std::iter::once(names).chain(rows))
+fn port_series_csv(series: &Series, file: &mut dyn Write) -> io::Result<()> {
+    let names = ["time_s", "port", "queue_bytes", "tx_bps", "paused_share"];
+    let mut cells = Cells::new(file, &names)?;
+    for (i, time) in series.time_s.iter().enumerate() {
+        for port in &series.ports {
+            let (queue, rate, paused) =
+                (&port.queue_bytes[i], &port.tx_bps[i], &port.paused_share[i]);
+            cells.row(&[time, &port.port, queue, rate, paused])?;
+        }
+    }
+    cells.writer.flush()
 }
 
-fn flow_series_csv(series: &Series) -> String {
-    let columns = ["time_s", "flow", "rate_bps", "target_rate_bps", "alpha", "goodput_bps"];
-    let rows = series.time_s.iter().enumerate().flat_map(|(i, time)| {
-        series.flows.iter().map(move |flow| {
-            vec![
-                time.to_string(),
-                flow.id.to_string(),
-                flow.rate_bps[i].to_string(),
-                flow.target_rate_bps[i].to_string(),
-                flow.alpha[i].to_string(),
-                flow.goodput_bps[i].to_string(),
-            ]
-        })
-    });
-    csv(std::iter::once(header(&columns)).chain(rows))
+fn flow_series_csv(series: &Series, file: &mut dyn Write) -> io::Result<()> {
+    let names = ["time_s", "flow", "rate_bps", "target_rate_bps", "alpha", "goodput_bps"];
+    let mut cells = Cells::new(file, &names)?;
+    for (i, time) in series.time_s.iter().enumerate() {
+        for flow in &series.flows {
+            cells.row(&[
+                time,
+                &flow.id,
+                &flow.rate_bps[i],
+                &flow.target_rate_bps[i],
+                &flow.alpha[i],
+                &flow.goodput_bps[i],
+            ])?;
+        }
+    }
+    cells.writer.flush()
 }

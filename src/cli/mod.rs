@@ -99,3 +99,9 @@ fn print(text: &str) {
     use std::io::Write;
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
 }
+
+/// Prints a report as JSON to stdout, likewise.
+fn print_json(report: &models::report::Report) {
+    let stdout = std::io::BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
+    let _ = scenarios::output::write_json(report, stdout);
+}

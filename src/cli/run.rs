@@ -16,7 +16,7 @@ use scenarios::simulate::{self, Finished, How, Verdict};
 use scenarios::{diagnose, expect, output, quick, seeds, text};
 
 use super::progress::Progress;
-use super::{CommandResult, ScenarioArgs, UNFINISHED, print};
+use super::{CommandResult, ScenarioArgs, UNFINISHED, print, print_json};
 
 #[derive(Args)]
 pub(super) struct RunArgs {
@@ -141,7 +141,7 @@ impl RunArgs {
         }
         let verdicts = expect::judge(&loaded.scenario.expect, &run.report);
         if self.json {
-            print(&(serde_json::to_string_pretty(&run.report).unwrap_or_default() + "\n"));
+            print_json(&run.report);
         } else {
             let mut rest = text::verdicts(&verdicts);
             if let Some(target) = &target {

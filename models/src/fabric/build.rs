@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sim_core::rng::{Domain, Stream};
-use sim_core::{Delta, Time};
+use sim_core::{Delta, Rate, Time};
 
 use super::host_parts::{dmas, executors};
 use super::shards::Shards;
@@ -13,6 +13,7 @@ use super::ways::Ways;
 use super::wiring::{Role, Wire, Wiring};
 use super::{Fabric, Followers, Queue, check, qps, shards};
 use crate::collective::{Executor, NcclConfig, Setting, jobs};
+use crate::congestion::RateControl;
 use crate::error::BuildError;
 use crate::ids::{NodeId, PRIORITIES, PortId};
 use crate::link::Pipe;
@@ -39,7 +40,7 @@ pub struct Plan {
     /// The fixed part.
     pub wiring: Arc<Wiring>,
     /// The buffer of each switch.
-    pub buffers: Vec<BufferPlan>,
+    pub buffers: Vec<Arc<BufferPlan>>,
     /// By node: a host's NIC, ready for use.
     nics: Vec<Option<Arc<NicParams>>>,
     /// By node: hosts that run collectives, at the start.
@@ -51,11 +52,20 @@ pub struct Plan {
 /// Checks `spec` and plans a fabric of `shards`.
 pub fn plan(spec: Spec, shards: Shards) -> Result<Plan, BuildError> {
     check::wire(&spec.wire)?;
+    let mut checked: *const SwitchConfig = std::ptr::null();
     for config in spec.switches.iter().chain(&spec.switch_ports).flatten() {
-        check::switch(config)?;
+        // neighbours share theirs
+        if Arc::as_ptr(config) != checked {
+            check::switch(config)?;
+            checked = Arc::as_ptr(config);
+        }
     }
+    let mut checked: *const NicConfig = std::ptr::null();
     for config in spec.nics.iter().flatten() {
-        check::nic(config)?;
+        if Arc::as_ptr(config) != checked {
+            check::nic(config)?;
+            checked = Arc::as_ptr(config);
+        }
     }
     if spec.flows.len() > FLOWS_MAX {
         let message = format!("at most {} million flows can be", FLOWS_MAX / 1_000_000);
@@ -190,10 +200,12 @@ fn largest_mtu(spec: &Spec) -> u16 {
     spec.nics.iter().flatten().map(|nic| nic.mtu).max().unwrap_or(4096)
 }
 
-fn buffers(spec: &Spec, frames: &Frames) -> Result<Vec<BufferPlan>, BuildError> {
+/// The buffers of all switches; equal ones are planned once.
+fn buffers(spec: &Spec, frames: &Frames) -> Result<Vec<Arc<BufferPlan>>, BuildError> {
     let topology = &spec.topology;
     let mtu = largest_mtu(spec);
-    let mut plans = Vec::new();
+    let mut plans: Vec<Arc<BufferPlan>> = Vec::new();
+    let mut known: Vec<(*const SwitchConfig, Vec<PortPlan<'_>>, Arc<BufferPlan>)> = Vec::new();
     for switch in topology.switches() {
         let Some(node) = &spec.switches[switch.index()] else { continue };
         let ports: Vec<PortPlan<'_>> = topology
@@ -211,7 +223,21 @@ fn buffers(spec: &Spec, frames: &Frames) -> Result<Vec<BufferPlan>, BuildError> 
                 })
             })
             .collect();
-        plans.push(plan_buffer(node, &ports, frames)?);
+        let pointer = Arc::as_ptr(node);
+        let alike = |(config, of, _): &&(_, Vec<_>, _)| {
+            *config == pointer
+                && of.len() == ports.len()
+                && of.iter().zip(&ports).all(|(a, b)| PortPlan::alike(a, b))
+        };
+        // a fabric has few kinds, and where it has many the search must not take long
+        match known.iter().rev().take(16).find(alike) {
+            Some((.., plan)) => plans.push(plan.clone()),
+            None => {
+                let plan = Arc::new(plan_buffer(node, &ports, frames)?);
+                plans.push(plan.clone());
+                known.push((pointer, ports, plan));
+            }
+        }
     }
     Ok(plans)
 }
@@ -278,7 +304,7 @@ impl Plan {
             host_at: vec![Time::MAX; self.executors.len()],
             outputs: Vec::new(),
             senders: Vec::with_capacity(wiring.qps.len()),
-            receivers: Vec::new(),
+            receivers: Vec::with_capacity(wiring.qps.len()),
             waits_for: wiring.followers.waits_for().to_vec(),
             tally: super::Tally::default(),
             samples: Vec::new(),
@@ -296,7 +322,7 @@ impl Plan {
             .switches()
             .filter_map(|node| Some((node, self.spec.switches[node.index()].as_deref()?)));
         let mut mmus = 0;
-        let build = |((node, config), buffer): ((NodeId, &SwitchConfig), &BufferPlan)| {
+        let build = |((node, config), buffer): ((NodeId, &SwitchConfig), &Arc<BufferPlan>)| {
             let first_mmu = mmus;
             mmus += buffer.mmus.len() as u32;
             let ports = topology.ports_of(node);
@@ -463,16 +489,38 @@ fn port_wred(config: &SwitchConfig) -> Result<PortWred, BuildError> {
     Ok(wred)
 }
 
+/// The controllers of new QPs: those of equal NICs and ports share what does not change.
+#[derive(Default)]
+struct Controls {
+    known: Vec<(*const NicParams, Rate, RateControl)>,
+}
+
+impl Controls {
+    fn of(&mut self, params: &Arc<NicParams>, line_rate: Rate) -> RateControl {
+        let pointer = Arc::as_ptr(params);
+        let known =
+            self.known.iter().rev().find(|known| (known.0, known.1) == (pointer, line_rate));
+        if let Some((.., control)) = known {
+            return control.clone();
+        }
+        let control = RateControl::new(&params.congestion, line_rate);
+        self.known.push((pointer, line_rate, control.clone()));
+        control
+    }
+}
+
 impl<P: Probe> Fabric<P> {
     /// Gives every QP its ends; flows wait in their NICs.
     fn add_qps(&mut self, shard: u16, nccl: &NcclConfig) {
         let wiring = self.wiring.clone();
+        let mut controls = Controls::default();
         for (index, qp) in wiring.qps.iter().enumerate() {
             let wire = &wiring.wires[qp.source_port as usize];
             let nic = &mut self.nics[wire.owner as usize];
             let slot = nic.arbiter.register(index as u32);
             let priority = nic.params.priority[usize::from(qp.dscp)];
             let mut sender = Sender::new(&nic.params, wire.clock.rate(), slot, priority);
+            sender.control = controls.of(&nic.params, wire.clock.rate());
             let of_flow = matches!(qp.role, Role::Flow { .. });
             sender.window = qp.window.or(sender.window);
             if sender.window.is_some() && nic.params.config.transport.window_follows_rate {

@@ -1,9 +1,13 @@
 //! Looks at a fabric while it runs: samples, and the edges of the measured window.
 
+use std::collections::VecDeque;
+
 use sim_core::{Delta, Rate, Time};
 
 use super::Fabric;
+use super::ways::Ways;
 use crate::congestion::RateController;
+use crate::nic::{Arbiter, Requester};
 use crate::probe::Probe;
 
 /// The state of the sampled ports and QPs at one instant.
@@ -90,6 +94,20 @@ impl<P: Probe> Fabric<P> {
             }
         });
         Sample { time, ports: ports.collect(), qps: qps.collect() }
+    }
+
+    /// Frees what only a fabric that runs needs, so that its report finds room.
+    pub(super) fn free_state(&mut self) {
+        self.ways = Ways::default();
+        for sender in &mut self.senders {
+            sender.requester = Requester::default();
+        }
+        for nic in &mut self.nics {
+            nic.arbiter = Arbiter::default();
+            nic.starts = VecDeque::new();
+            nic.timers.clear();
+            nic.timers.shrink_to_fit();
+        }
     }
 
     /// Takes over what `other` owns, after both have run.

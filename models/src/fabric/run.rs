@@ -72,6 +72,7 @@ pub fn run_watched<P: Probe>(plan: &Plan, owner: Owner<'_>) -> Result<Outcome<P>
     };
     let end = timeline.end_of(reason, &fabric.tally);
     fabric.samples.retain(|sample| sample.time <= end);
+    fabric.free_state();
     Ok(Outcome { fabric, probes, reason, end, events })
 }
 
@@ -119,10 +120,11 @@ impl<P: Probe> Outcome<P> {
             let found = queued().count();
             violations.push(format!("switches hold {found} frames, {} are counted", tally.held));
         }
-        for index in 0..self.fabric.switches.len() {
-            let holds = switch_ports()
-                .filter(|(wire, _)| wire.owner as usize == index)
-                .any(|(_, port)| port.nonempty() != 0);
+        let mut holds = vec![false; self.fabric.switches.len()];
+        for (wire, _) in switch_ports().filter(|(_, port)| port.nonempty() != 0) {
+            holds[wire.owner as usize] = true;
+        }
+        for (index, holds) in holds.into_iter().enumerate() {
             let mut mmus = self.fabric.mmus_of(index);
             if !holds && !mmus.all(|mmu| self.fabric.mmus[mmu].is_empty()) {
                 violations.push(format!("switch {index} is drained, but its MMU is not empty"));

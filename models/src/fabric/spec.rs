@@ -18,7 +18,7 @@ use crate::wire::WireConfig;
 #[derive(Clone, Debug)]
 pub struct Spec {
     /// The graph.
-    pub topology: Topology,
+    pub topology: Arc<Topology>,
     /// Next hops that replace computed ones.
     pub routes: Vec<StaticRoute>,
     /// Frame sizes and timing.
@@ -34,7 +34,7 @@ pub struct Spec {
     /// NCCL's variables.
     pub nccl: NcclConfig,
     /// All flows.
-    pub flows: Vec<Flow>,
+    pub flows: Arc<[Flow]>,
     /// All collectives.
     pub collectives: Vec<Collective>,
     /// What the traffic sections are called in paths of keys: their names, or `[2]`.

@@ -15,7 +15,7 @@ use crate::wire::{Frames, LinkClock};
 #[derive(Debug)]
 pub struct Wiring {
     /// The graph.
-    pub topology: Topology,
+    pub topology: Arc<Topology>,
     /// Next hops.
     pub routes: Routes,
     /// Frame lengths.

@@ -5,22 +5,24 @@ use std::collections::BTreeMap;
 use sim_core::{Fingerprint, Time};
 
 use super::{
-    CollectiveReport, FlowReport, FlowStatus, NicReport, OpenPause, OutcomeKind, Performance,
+    CollectiveReport, FlowReport, FlowStatus, Name, NicReport, OpenPause, OutcomeKind, Performance,
     PortReport, PriorityReport, Report, SCHEMA, Totals, collective, deadlock, ideal,
 };
 use crate::counters::{DropReason, NicCounters, PortCounters};
 use crate::fabric::{Fabric, Outcome, Plan, Role, StopReason};
-use crate::ids::{NodeId, PRIORITIES, PortId};
+use crate::ids::{PRIORITIES, PortId};
 use crate::nic::SenderState;
 use crate::probe::Probe;
+use crate::topology::Topology;
 
 /// The report of a run, without diagnosis and with the performance still to be filled in.
 pub fn make<P: Probe>(outcome: &Outcome<P>, plan: &Plan, scenario: &str) -> Report {
     let context = Context::new(outcome, plan);
+    let names = Names::new(&plan.wiring.topology);
     let flows: Vec<FlowReport> =
-        (0..plan.wiring.data_qps as usize).map(|qp| context.flow(qp)).collect();
+        (0..plan.wiring.data_qps as usize).map(|qp| context.flow(qp, &names)).collect();
     let ports: Vec<PortReport> =
-        (0..plan.wiring.wires.len()).map(|port| context.port(port)).collect();
+        (0..plan.wiring.wires.len()).map(|port| context.port(port, &names)).collect();
     let collectives = collective::reports(outcome, plan);
     let outcome_kind = context.outcome_kind(&flows, &collectives);
     let deadlocks = match outcome_kind {
@@ -40,15 +42,32 @@ pub fn make<P: Probe>(outcome: &Outcome<P>, plan: &Plan, scenario: &str) -> Repo
         flows,
         collectives,
         ports,
-        nics: context.nics(),
+        nics: context.nics(&names),
         totals: context.totals(),
-        open_pauses: context.open_pauses(),
+        open_pauses: context.open_pauses(&names),
         deadlocks,
         findings: Vec::new(),
         assumed: Vec::new(),
     };
     report.fingerprint = context.fingerprint(&report);
     report
+}
+
+/// Names of nodes and ports, by index.
+struct Names {
+    nodes: Vec<Name>,
+    ports: Vec<Name>,
+}
+
+impl Names {
+    fn new(topology: &Topology) -> Self {
+        let nodes = topology.nodes().iter().map(|node| node.name.as_str().into());
+        let ports = (0..topology.ports().len() as u32).map(PortId);
+        Names {
+            nodes: nodes.collect(),
+            ports: ports.map(|port| topology.port_name(port).into()).collect(),
+        }
+    }
 }
 
 struct Context<'a, P: Probe> {
@@ -88,11 +107,11 @@ impl<'a, P: Probe> Context<'a, P> {
         }
     }
 
-    fn flow(&self, qp: usize) -> FlowReport {
+    fn flow(&self, qp: usize, names: &Names) -> FlowReport {
         let wiring = &self.plan.wiring;
         let info = &wiring.qps[qp];
         let (sender, receiver) = (&self.fabric.senders[qp], &self.fabric.receivers[qp]);
-        let name = |node: u32| wiring.topology.node(NodeId(node)).name.clone();
+        let name = |node: u32| names.nodes[node as usize].clone();
         let job = match info.role {
             Role::Data { job, .. } => Some(job),
             Role::Flow { .. } | Role::Cts { .. } => None,
@@ -161,22 +180,21 @@ impl<'a, P: Probe> Context<'a, P> {
         (to - edge(0).unwrap_or(0).min(to)) as f64 / span as f64
     }
 
-    fn port(&self, port: usize) -> PortReport {
+    fn port(&self, port: usize, names: &Names) -> PortReport {
         let topology = &self.plan.wiring.topology;
-        let id = PortId(port as u32);
-        let info = topology.port(id);
+        let info = topology.port(PortId(port as u32));
         let state = &self.fabric.ports[port];
         let counters = &state.aside.counters;
         let priorities: Vec<PriorityReport> = (0..PRIORITIES)
+            .filter(|priority| self.in_use(port, *priority))
             .map(|priority| self.priority(port, priority, counters))
-            .filter(|entry| *entry != idle(entry.priority))
             .collect();
         let sum = |of: fn(&PriorityReport) -> u64| priorities.iter().map(of).sum();
         let sum_f64 = |of: fn(&PriorityReport) -> f64| priorities.iter().map(of).sum();
         PortReport {
-            node: topology.node(info.node).name.clone(),
-            port: topology.port_name(id),
-            peer: topology.port_name(info.peer),
+            node: names.nodes[info.node.index()].clone(),
+            port: names.ports[port].clone(),
+            peer: names.ports[info.peer.index()].clone(),
             rate_bps: info.rate.bps(),
             tx_bytes: state.tx.bytes,
             rx_bytes: state.rx.bytes,
@@ -191,6 +209,16 @@ impl<'a, P: Probe> Context<'a, P> {
             drops: drops([counters]),
             priorities,
         }
+    }
+
+    /// Whether anything happened on a priority.
+    fn in_use(&self, port: usize, priority: usize) -> bool {
+        let state = &self.fabric.ports[port];
+        let PortCounters { rx_pause, tx_pause, tx_resume, ecn_marked, .. } = &state.aside.counters;
+        let counted = [rx_pause, tx_pause, tx_resume, ecn_marked];
+        state.queues[priority].max_bytes() > 0
+            || state.aside.pause.episodes(priority) > 0
+            || counted.iter().any(|counts| counts[priority] > 0)
     }
 
     fn priority(&self, port: usize, priority: usize, counters: &PortCounters) -> PriorityReport {
@@ -208,55 +236,52 @@ impl<'a, P: Probe> Context<'a, P> {
         }
     }
 
-    fn nics(&self) -> Vec<NicReport> {
-        let wires = self.plan.wiring.wires.iter().enumerate();
-        let hosts = wires.filter(|(_, wire)| !wire.is_switch);
-        let report = |(port, wire): (usize, &crate::fabric::Wire)| NicReport {
-            port: self.plan.wiring.topology.port_name(PortId(port as u32)),
-            counters: named(&self.fabric.nics[wire.owner as usize].counters),
+    fn nics(&self, names: &Names) -> Vec<NicReport> {
+        let wires = self.plan.wiring.wires.iter().zip(&names.ports);
+        let report = |(wire, name): (&crate::fabric::Wire, &Name)| {
+            let counters = named(&self.fabric.nics[wire.owner as usize].counters);
+            (!counters.is_empty()).then(|| NicReport { port: name.to_string(), counters })
         };
-        hosts.map(report).filter(|nic| !nic.counters.is_empty()).collect()
+        wires.filter(|(wire, _)| !wire.is_switch).filter_map(report).collect()
     }
 
     fn totals(&self) -> Totals {
         let mut nics = NicCounters::default();
         self.fabric.nics.iter().for_each(|nic| nics.add(&nic.counters));
-        let ports = || self.fabric.ports.iter();
-        let counters = || ports().map(|port| &port.aside.counters);
-        let sum = |of: fn(&PortCounters) -> u64| counters().map(of).sum();
-        let each = |values: &[u32]| values.iter().map(|value| u64::from(*value)).sum();
-        let paused = |port: &crate::port::Port| -> u64 {
-            let time = |priority| port.aside.pause.paused_time(self.outcome.end, priority).ps();
-            (0..PRIORITIES).map(time).sum()
-        };
-        let episodes = |port: &crate::port::Port| -> u64 {
-            (0..PRIORITIES).map(|priority| u64::from(port.aside.pause.episodes(priority))).sum()
-        };
-        Totals {
+        let each = |values: &[u32]| values.iter().map(|value| u64::from(*value)).sum::<u64>();
+        let mut totals = Totals {
             data_packets: nics.data_packets,
-            ecn_marked_packets: counters().map(|c| -> u64 { each(&c.ecn_marked) }).sum(),
-            pfc_xoff_frames: counters().map(|c| -> u64 { each(&c.tx_pause) }).sum(),
-            pfc_xon_frames: counters().map(|c| -> u64 { each(&c.tx_resume) }).sum(),
-            pause_episodes: ports().map(episodes).sum(),
-            paused_s: ports().map(paused).sum::<u64>() as f64 / 1e12,
             cnp_sent: nics.np_cnp_sent,
             cnp_handled: nics.rp_cnp_handled,
             nak_sent: nics.out_of_sequence,
             retransmitted_packets: nics.retransmitted_packets,
             timeouts: nics.local_ack_timeout_err,
-            drops: drops(counters()),
-            lossless_drops: sum(|c| c.lossless_drops.into()),
+            drops: drops(self.fabric.ports.iter().map(|port| &port.aside.counters)),
+            ..Totals::default()
+        };
+        let mut paused = 0;
+        for port in &self.fabric.ports {
+            let (counters, pause) = (&port.aside.counters, &port.aside.pause);
+            totals.ecn_marked_packets += each(&counters.ecn_marked);
+            totals.pfc_xoff_frames += each(&counters.tx_pause);
+            totals.pfc_xon_frames += each(&counters.tx_resume);
+            totals.lossless_drops += u64::from(counters.lossless_drops);
+            for priority in 0..PRIORITIES {
+                totals.pause_episodes += u64::from(pause.episodes(priority));
+                paused += pause.paused_time(self.outcome.end, priority).ps();
+            }
         }
+        totals.paused_s = paused as f64 / 1e12;
+        totals
     }
 
-    fn open_pauses(&self) -> Vec<OpenPause> {
-        let ports = self.fabric.ports.iter().enumerate();
+    fn open_pauses(&self, names: &Names) -> Vec<OpenPause> {
+        let ports = self.fabric.ports.iter().zip(&names.ports);
         ports
-            .flat_map(|(port, state)| {
-                let name = self.plan.wiring.topology.port_name(PortId(port as u32));
+            .flat_map(|(state, name)| {
                 let paused = state.paused();
                 let open = (0..PRIORITIES as u8).filter(move |p| paused & (1 << p) != 0);
-                open.map(move |priority| OpenPause { port: name.clone(), priority })
+                open.map(move |priority| OpenPause { port: name.to_string(), priority })
             })
             .collect()
     }
@@ -282,21 +307,6 @@ impl<'a, P: Probe> Context<'a, P> {
         }
         print.add(report.packet_hops);
         print.hex()
-    }
-}
-
-/// The entry of a priority on which nothing happened.
-fn idle(priority: u8) -> PriorityReport {
-    PriorityReport {
-        priority,
-        rx_pause_frames: 0,
-        tx_pause_frames: 0,
-        tx_resume_frames: 0,
-        pause_episodes: 0,
-        paused_s: 0.0,
-        max_queue_bytes: 0,
-        mean_queue_bytes: 0.0,
-        ecn_marked_packets: 0,
     }
 }
 

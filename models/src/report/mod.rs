@@ -6,6 +6,7 @@ mod collective;
 mod deadlock;
 mod ideal;
 mod make;
+mod name;
 mod series;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use make::make;
+pub use name::Name;
 pub use series::{FlowSeries, PortSeries, Series, series};
 
 /// Version of the layout of `report.json`.
@@ -187,9 +189,9 @@ pub struct FlowReport {
     /// Number.
     pub id: u32,
     /// Sending host.
-    pub source: String,
+    pub source: Name,
     /// Receiving host.
-    pub target: String,
+    pub target: Name,
     /// Index of the collective whose QP it is, among those of its run; absent for point traffic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collective: Option<u32>,
@@ -225,11 +227,11 @@ pub struct FlowReport {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PortReport {
     /// Its node.
-    pub node: String,
+    pub node: Name,
     /// `leaf0:33`, `host3/nic0`.
-    pub port: String,
+    pub port: Name,
     /// The port at the other end.
-    pub peer: String,
+    pub peer: Name,
     /// Link rate.
     pub rate_bps: u64,
     /// L2 bytes sent.

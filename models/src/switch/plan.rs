@@ -27,6 +27,15 @@ pub struct PortPlan<'a> {
     pub mtu: u16,
 }
 
+impl PortPlan<'_> {
+    /// Whether two ports get the same buffer, as far as can be seen without comparing all keys.
+    pub(crate) fn alike(&self, other: &Self) -> bool {
+        let PortPlan { config, rate, delay, upstream, mtu } = *self;
+        std::ptr::eq(config, other.config)
+            && (rate, delay, upstream, mtu) == (other.rate, other.delay, other.upstream, other.mtu)
+    }
+}
+
 /// The buffer of one switch, planned.
 #[derive(Clone, Debug)]
 pub struct BufferPlan {

@@ -282,4 +282,12 @@ impl Topology {
     pub fn find(&self, name: &str) -> Option<NodeId> {
         self.nodes.iter().position(|node| node.name == name).map(|id| NodeId(id as u32))
     }
+
+    /// The port of this name.
+    pub fn find_port(&self, name: &str) -> Option<PortId> {
+        let nodes = (0..).map(NodeId).zip(&self.nodes);
+        let near = nodes.filter(|(_, node)| name.starts_with(&node.name));
+        let mut ports = near.flat_map(|(id, _)| self.ports_of(id));
+        ports.find(|port| self.port_name(*port) == name)
+    }
 }

@@ -41,14 +41,14 @@ pub(crate) fn spec(
         .collect();
     Spec {
         hosts: vec![None; nodes.len()],
-        topology,
+        topology: Arc::new(topology),
         routes: vec![],
         wire: WireConfig::default(),
         switches,
         switch_ports,
         nccl: NcclConfig::default(),
         nics,
-        flows,
+        flows: flows.into(),
         collectives: vec![],
         sections: vec![],
         stop: StopConfig::default(),

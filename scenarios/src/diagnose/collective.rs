@@ -10,7 +10,7 @@ use models::report::{CollectiveReport, Finding, PortReport, Report, Severity};
 use serde_json::json;
 use sim_core::{Bytes, Delta, Rate};
 
-use super::{finding, flows_by_port, usual_ecn};
+use super::{FlowsByPort, finding, usual_ecn};
 use crate::check::dcqcn_is_on;
 
 /// All findings about collectives.
@@ -348,12 +348,12 @@ impl<'a> Job<'a> {
         if paused(&victim) < enough {
             return None;
         }
-        let flows = flows_by_port(self.plan);
+        let flows = FlowsByPort::new(self.plan);
         // along the pauses: the queue behind a paused port that is deepest, until one is not paused
         let mut root = victim;
         for _ in 0..64 {
-            let next = flows[root as usize].iter().filter_map(|flow| {
-                let path = self.plan.path(*flow);
+            let next = flows.of(root as usize).iter().filter_map(|flow| {
+                let path = self.plan.path(*flow as usize);
                 let place = path.iter().position(|port| *port == root)?;
                 path.get(place + 1).copied()
             });
@@ -364,10 +364,11 @@ impl<'a> Job<'a> {
                 break;
             }
         }
-        let own: BTreeSet<usize> = self.qps.iter().copied().collect();
+        let all = flows.of(root as usize).iter().map(|flow| *flow as usize);
+        // its QPs are in their order
         let foreign: Vec<usize> =
-            flows[root as usize].iter().copied().filter(|flow| !own.contains(flow)).collect();
-        let shared = flows[root as usize].len() - foreign.len();
+            all.clone().filter(|flow| self.qps.binary_search(flow).is_err()).collect();
+        let shared = all.len() - foreign.len();
         if root == victim || foreign.is_empty() || shared > foreign.len() {
             return None;
         }

@@ -3,13 +3,12 @@
 mod collective;
 mod trial;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use models::fabric::{Outcome, Plan, Role};
 use models::ids::NodeId;
-use models::report::{
-    Finding, FlowReport, FlowStatus, NicReport, OutcomeKind, PortReport, Report, Severity,
-};
+use models::report::{Finding, FlowStatus, NicReport, OutcomeKind, PortReport, Report, Severity};
+use models::routing::Choices;
 use models::switch::Headroom;
 use serde_json::{Value, json};
 use sim_core::{Bytes, Delta};
@@ -156,16 +155,16 @@ fn lossless_drops(report: &Report, plan: &Plan) -> Option<Finding> {
 /// Why the headroom of a switch port overflowed, and what helps.
 fn headroom_cause(plan: &Plan, port: &PortReport) -> (String, String) {
     let topology = &plan.wiring.topology;
-    let mut ports = topology.switches().enumerate().flat_map(|(index, switch)| {
-        topology.ports_of(switch).enumerate().map(move |(slot, id)| (index, slot, id))
-    });
-    let found = ports.find(|(.., id)| topology.port_name(*id) == port.port);
-    let Some((index, slot, id)) = found else { return Default::default() };
-    let headroom = Bytes::new(plan.buffers[index].headroom[slot]);
+    let Some(id) = topology.find_port(&port.port) else { return Default::default() };
+    let wire = &plan.wiring.wires[id.index()];
+    if !wire.is_switch {
+        return Default::default();
+    }
+    let buffer = &plan.buffers[wire.owner as usize];
+    let headroom = Bytes::new(buffer.headroom[usize::from(wire.index)]);
     let Some(config) = plan.spec.switch_ports[id.index()].as_deref() else {
         return Default::default();
     };
-    let wire = &plan.wiring.wires[id.index()];
     let pause = wire.clock.quanta(config.pfc.quanta);
     if config.buffer.pools.values().any(|pool| pool.xoff.is_some()) {
         let cause = "the shared headroom pool is full".to_owned();
@@ -330,15 +329,20 @@ fn receiver_limited(report: &Report) -> Option<Finding> {
 /// Equal-cost links that carry very different loads because flows collide.
 fn ecmp_imbalance(report: &Report, plan: &Plan) -> Option<Finding> {
     let wiring = &plan.wiring;
-    let flows = flows_by_port(plan);
+    let flows = FlowsByPort::new(plan);
+    let mut targets: Vec<u32> = wiring.qps.iter().map(|qp| qp.target_address).collect();
+    targets.sort_unstable();
+    targets.dedup();
+    let choices = wiring.routes.choices(&targets);
     let mut worst: Option<(f64, usize, f64, usize)> = None;
     for switch in wiring.topology.switches() {
-        for group in uplink_groups(plan, switch) {
+        for group in uplink_groups(plan, switch, &choices) {
             let bytes: Vec<f64> = group.iter().map(|p| report.ports[*p].tx_bytes as f64).collect();
             let mean = stats::mean(&bytes);
             for (port, bytes) in group.iter().zip(&bytes) {
                 // one flow alone on a link is nobody's fault
-                let ratio = if mean > 0.0 && flows[*port].len() > 1 { bytes / mean } else { 1.0 };
+                let ratio =
+                    if mean > 0.0 && flows.of(*port).len() > 1 { bytes / mean } else { 1.0 };
                 if worst.is_none_or(|(most, ..)| ratio > most) {
                     worst = Some((ratio, *port, mean, group.len()));
                 }
@@ -352,8 +356,8 @@ fn ecmp_imbalance(report: &Report, plan: &Plan) -> Option<Finding> {
     if ratio < 1.3 || busy < 0.25 {
         return None;
     }
-    let on_it = &flows[hottest];
-    let names: Vec<String> = on_it.iter().take(4).map(|qp| flow_name(plan, *qp)).collect();
+    let on_it = flows.of(hottest);
+    let names: Vec<String> = on_it.iter().take(4).map(|qp| flow_name(plan, *qp as usize)).collect();
     let more = if on_it.len() > 4 { ", ..." } else { "" };
     let text = format!(
         "ECMP is uneven: {} carries {ratio:.1} times the mean of its {links} equal links ({} of {} \
@@ -389,32 +393,53 @@ fn flow_name(plan: &Plan, qp: usize) -> String {
 }
 
 /// Sets of ports among which a switch chooses by hash.
-fn uplink_groups(plan: &Plan, switch: NodeId) -> Vec<Vec<usize>> {
-    let wiring = &plan.wiring;
-    let Some(first) = wiring.topology.ports_of(switch).next() else { return Vec::new() };
-    let mut groups: Vec<Vec<usize>> = Vec::new();
-    let targets: BTreeSet<(u32, u32)> =
-        wiring.qps.iter().map(|qp| (qp.target, qp.target_address)).collect();
-    for target in targets {
-        let hops = wiring.routes.next_hops(switch, NodeId(target.0), target.1);
-        if hops.len() > 1 {
-            groups.push(hops.iter().map(|hop| first.index() + usize::from(*hop)).collect());
-        }
-    }
-    groups.sort();
-    groups.dedup();
-    groups
+fn uplink_groups(plan: &Plan, switch: NodeId, choices: &Choices<'_>) -> Vec<Vec<usize>> {
+    let Some(first) = plan.wiring.topology.ports_of(switch).next() else { return Vec::new() };
+    let port = |hop: &u16| first.index() + usize::from(*hop);
+    choices.of(switch).into_iter().map(|hops| hops.iter().map(port).collect()).collect()
 }
 
 /// The flows whose data passes each port.
-fn flows_by_port(plan: &Plan) -> Vec<Vec<usize>> {
-    let mut flows = vec![Vec::new(); plan.wiring.wires.len()];
-    for qp in 0..plan.wiring.data_qps as usize {
-        for port in plan.path(qp) {
-            flows[port as usize].push(qp);
+struct FlowsByPort {
+    /// By port: where its flows end in `flows`.
+    ends: Vec<u32>,
+    flows: Vec<u32>,
+}
+
+impl FlowsByPort {
+    fn new(plan: &Plan) -> Self {
+        let qps = plan.wiring.data_qps as usize;
+        let (mut passed, mut after) = (Vec::new(), Vec::with_capacity(qps));
+        let mut ends = vec![0; plan.wiring.wires.len()];
+        for qp in 0..qps {
+            let path = plan.path(qp);
+            path.iter().for_each(|port| ends[*port as usize] += 1);
+            passed.extend(path);
+            after.push(passed.len());
         }
+        let mut sum = 0;
+        for end in &mut ends {
+            // its beginning, until its flows are there
+            (*end, sum) = (sum, sum + *end);
+        }
+        let mut flows = vec![0; passed.len()];
+        let mut before = 0;
+        for (qp, after) in (0..).zip(after) {
+            for port in &passed[before..after] {
+                let end = &mut ends[*port as usize];
+                flows[*end as usize] = qp;
+                *end += 1;
+            }
+            before = after;
+        }
+        FlowsByPort { ends, flows }
     }
-    flows
+
+    /// The flows of a port, by number.
+    fn of(&self, port: usize) -> &[u32] {
+        let from = port.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.flows[from as usize..self.ends[port] as usize]
+    }
 }
 
 /// Sampling ended before the run did.
@@ -431,27 +456,39 @@ fn truncated_samples(plan: &Plan, outcome: &Outcome) -> Option<Finding> {
 
 /// Several flows end at one port that is busy all the time: no setting of the fabric helps.
 fn incast(report: &Report, plan: &Plan) -> Option<Finding> {
-    let mut by_target: BTreeMap<&str, Vec<&FlowReport>> = BTreeMap::new();
-    for flow in &report.flows {
-        by_target.entry(&flow.target).or_default().push(flow);
-    }
-    let gap = f64::from(plan.wiring.frames.gap);
-    let busy = |(target, flows): (&str, Vec<&FlowReport>)| {
-        let sources: BTreeSet<&str> = flows.iter().map(|flow| flow.source.as_str()).collect();
-        let into = report.ports.iter().find(|port| {
-            port.peer.strip_prefix(target).is_some_and(|rest| rest.starts_with('/'))
-        })?;
-        let starts = || flows.iter().filter_map(|flow| Some((flow.start_s?, flow)));
+    let wiring = &plan.wiring;
+    let target = |flow: &u32| wiring.qps[*flow as usize].target;
+    let mut flows: Vec<u32> = (0..report.flows.len() as u32).collect();
+    flows.sort_by_key(target);
+    let gap = f64::from(wiring.frames.gap);
+    let busy = |flows: &[u32]| {
+        let mut sources: Vec<u32> =
+            flows.iter().map(|flow| wiring.qps[*flow as usize].source).collect();
+        sources.sort_unstable();
+        sources.dedup();
+        if sources.len() < 2 {
+            return None;
+        }
+        // the first of the ports that lead to the target
+        let ports = wiring.topology.ports_of(NodeId(target(&flows[0])));
+        let into = ports.map(|port| wiring.topology.port(port).peer).min()?;
+        let into = &report.ports[into.index()];
+        let flows = flows.iter().map(|flow| &report.flows[*flow as usize]);
+        let starts = || flows.clone().filter_map(|flow| Some((flow.start_s?, flow)));
         let first = starts().map(|(start, _)| start).fold(f64::INFINITY, f64::min);
         let last = starts().map(|(start, flow)| start + flow.fct_s.unwrap_or(f64::INFINITY));
         let last = last.fold(0.0, f64::max).min(report.simulated_time_s);
         let span = (last - first).max(0.0);
         let wire_bytes = into.tx_bytes as f64 + into.tx_packets as f64 * gap;
         let share = wire_bytes * 8.0 / into.rate_bps as f64 / span.max(1e-12);
-        (sources.len() > 1).then_some((share.min(1.0), into, sources.len(), span))
+        Some((share.min(1.0), into, sources.len(), span))
     };
-    let busiest = by_target.into_iter().filter_map(busy).max_by(|a, b| a.0.total_cmp(&b.0));
-    let (share, into, senders, span) = busiest.filter(|(share, ..)| *share > 0.9)?;
+    let by_target = flows.chunk_by(|a, b| target(a) == target(b));
+    // of equals the last by name
+    let name = |flows: &[u32]| wiring.topology.node(NodeId(target(&flows[0]))).name.as_str();
+    let found = by_target.filter_map(|flows| Some((busy(flows)?, name(flows))));
+    let busiest = found.max_by(|(a, an), (b, bn)| a.0.total_cmp(&b.0).then(an.cmp(bn)));
+    let ((share, into, senders, span), _) = busiest.filter(|((share, ..), _)| *share > 0.9)?;
     let text = format!(
         "the receiver's link is the limit: {senders} senders share {} ({:.0} % busy for {})",
         into.port,

@@ -1,6 +1,6 @@
 //! The configuration of each device, with overrides.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use models::BuildError;
@@ -9,6 +9,7 @@ use models::ids::{NodeId, PortId};
 use models::nic::NicConfig;
 use models::switch::SwitchConfig;
 use models::topology::{NodeKind, Topology};
+use sim_core::Rate;
 
 use super::Place;
 use super::layers::Library;
@@ -50,12 +51,13 @@ impl Devices {
             known.insert(applying, sections.clone());
             Ok(sections)
         };
-        let overrides = || scenario.overrides.iter().enumerate();
+        let named: Vec<Named<'_>> = scenario.overrides.iter().map(Named::new).collect();
+        let overrides = || named.iter().enumerate();
         let mut devices =
             Devices { switches: vec![], switch_ports: vec![], nics: vec![], hosts: vec![] };
         for (id, node) in topology.nodes().iter().enumerate() {
-            let whole = |entry: &Override| {
-                let named = entry.nodes.is_empty() || entry.nodes.contains(&node.name);
+            let whole = |entry: &Named<'_>| {
+                let named = entry.nodes.is_empty() || entry.nodes.contains(node.name.as_str());
                 named && entry.ports.is_empty() && entry.rate.is_none()
             };
             let applying = overrides().filter(|(_, entry)| whole(entry)).map(|(i, _)| i).collect();
@@ -65,7 +67,7 @@ impl Devices {
             devices.nics.push((!is_switch).then_some(nic));
             devices.hosts.push(host.filter(|_| !is_switch));
             for port in topology.ports_of(NodeId(id as u32)) {
-                let applies = |entry: &Override| applies_to_port(entry, topology, port);
+                let applies = |entry: &Named<'_>| entry.applies_to(topology, port);
                 let applying =
                     overrides().filter(|(_, entry)| applies(entry)).map(|(i, _)| i).collect();
                 let switch = if is_switch { Some(sections(applying)?.0) } else { None };
@@ -76,12 +78,29 @@ impl Devices {
     }
 }
 
-fn applies_to_port(entry: &Override, topology: &Topology, port: PortId) -> bool {
-    let info = topology.port(port);
-    let node = &topology.node(info.node).name;
-    (entry.nodes.is_empty() || entry.nodes.contains(node))
-        && (entry.ports.is_empty() || entry.ports.contains(&topology.port_name(port)))
-        && entry.rate.is_none_or(|rate| rate == info.rate)
+/// What an override applies to.
+struct Named<'a> {
+    nodes: BTreeSet<&'a str>,
+    ports: BTreeSet<&'a str>,
+    rate: Option<Rate>,
+}
+
+impl<'a> Named<'a> {
+    fn new(entry: &'a Override) -> Self {
+        Named {
+            nodes: entry.nodes.iter().map(String::as_str).collect(),
+            ports: entry.ports.iter().map(String::as_str).collect(),
+            rate: entry.rate,
+        }
+    }
+
+    fn applies_to(&self, topology: &Topology, port: PortId) -> bool {
+        let info = topology.port(port);
+        let node = topology.node(info.node).name.as_str();
+        self.rate.is_none_or(|rate| rate == info.rate)
+            && (self.nodes.is_empty() || self.nodes.contains(node))
+            && (self.ports.is_empty() || self.ports.contains(topology.port_name(port).as_str()))
+    }
 }
 
 /// The sections with these overrides applied.
@@ -117,19 +136,25 @@ fn check_overrides(
     overrides: &[Override],
     topology: &Topology,
 ) -> Result<(), LoadError> {
+    if overrides.is_empty() {
+        return Ok(());
+    }
     let node_names: Vec<&str> = topology.nodes().iter().map(|node| node.name.as_str()).collect();
     let ports: Vec<String> = match overrides.iter().any(|entry| !entry.ports.is_empty()) {
         true => (0..topology.ports().len() as u32).map(|p| topology.port_name(PortId(p))).collect(),
         false => Vec::new(),
     };
     let port_names: Vec<&str> = ports.iter().map(String::as_str).collect();
+    let sets = [&node_names, &port_names].map(|names| names.iter().copied().collect());
+    let [node_set, port_set]: [BTreeSet<&str>; 2] = sets;
     for (index, entry) in overrides.iter().enumerate() {
         let fail = |key: String, message: String| Err(place.locate(BuildError::new(key, message)));
-        for (field, given, known) in
-            [("nodes", &entry.nodes, &node_names), ("ports", &entry.ports, &port_names)]
-        {
+        for (field, given, known, set) in [
+            ("nodes", &entry.nodes, &node_names, &node_set),
+            ("ports", &entry.ports, &port_names, &port_set),
+        ] {
             for (position, name) in given.iter().enumerate() {
-                if !known.contains(&name.as_str()) {
+                if !set.contains(name.as_str()) {
                     let hint = near_miss(name, known.iter().copied())
                         .map_or(String::new(), |near| format!("; did you mean `{near}`?"));
                     let what = field.trim_end_matches('s');

@@ -156,6 +156,7 @@ fn load_text(
     leaves(&user, "", &mut own);
     let named = named_presets(&user);
     let mut place = Place { tree, presets: library.preset_sources(), named, own };
+    let written = scenario.traffic.clone();
     let files = inline_flows(&mut scenario, folder, &mut place)?;
     let locate = |error: BuildError| place.locate(error);
     let mut topology = Topology::build(&scenario.topology).map_err(locate)?;
@@ -164,6 +165,8 @@ fn load_text(
     let presets = library.preset_sources();
     let flows = traffic::flows(&scenario.traffic, &topology, scenario.seed);
     let flows = flows.map_err(|error| locate(in_file(error, &scenario.traffic, &files)))?;
+    // the rows of files are flows now
+    scenario.traffic = written;
     let sweep = Sweep::new(&scenario.traffic).map_err(locate)?;
     let unlimited = flows.iter().find(|flow| flow.bytes.is_none());
     let ends_with_others = scenario.stop.after_last_flow.is_some()
@@ -180,7 +183,7 @@ fn load_text(
         _ => Vec::new(),
     };
     let spec = Spec {
-        topology,
+        topology: Arc::new(topology),
         routes,
         wire: scenario.wire.clone(),
         switches: devices.switches,
@@ -188,7 +191,7 @@ fn load_text(
         nics: devices.nics,
         hosts: devices.hosts,
         nccl: scenario.nccl.clone(),
-        flows,
+        flows: flows.into(),
         collectives: sweep.collectives(0),
         sections: section_names(&scenario.traffic),
         stop: scenario.stop,

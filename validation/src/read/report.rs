@@ -74,8 +74,8 @@ fn checked(file: &Path, report: Report) -> Result<Report, ReadError> {
 /// A report in the terms of comparisons.
 pub(crate) fn of_report(report: &Report) -> Run {
     let flow = |flow: &FlowReport| Flow {
-        source: flow.source.clone(),
-        target: flow.target.clone(),
+        source: flow.source.to_string(),
+        target: flow.target.to_string(),
         source_port: flow.source_port,
         bytes: flow.bytes,
         start_s: flow.start_s.unwrap_or(f64::INFINITY),
@@ -89,7 +89,7 @@ pub(crate) fn of_report(report: &Report) -> Run {
         time_s: collective.time_s,
     });
     let ports = report.ports.iter().map(|port| Port {
-        name: port.port.clone(),
+        name: port.port.to_string(),
         pauses: port.rx_pause_frames as f64,
         paused_s: port.paused_s,
     });
