@@ -144,6 +144,13 @@ fn sixteen_servers_that_all_read_from_storage() {
 
 #[test]
 #[ignore = "takes minutes"]
+fn sixteen_servers_of_eight_gpus_that_all_read_from_storage() {
+    let loaded = all_read(8, "{ from = \"512MiB\", to = \"4GiB\", factor = 2 }", &[]);
+    assert_eq!(compare("16 x 8 A100 on rails, each reads from storage, PFC only", &loaded), 4);
+}
+
+#[test]
+#[ignore = "takes minutes"]
 fn sixteen_servers_whose_flows_collide_on_a_spine_under_dcqcn() {
     let loaded = over_a_spine(FOUR, "dcqcn", &[]);
     compare("16 A100 servers, 4:1 oversubscribed, DCQCN", &loaded);

@@ -5,9 +5,9 @@ use models::collective::{Cut, Job};
 /// The shortest length. Its quarters, and so all others, are whole turns of the four slots: a ring
 /// that waits for its slots may take two steps in turn that are not alike.
 const SHORTEST: u64 = 64;
-/// All tries together simulate at most this part of the steps: a quarter, and the 64 of 255 steps
-/// that a ring of 128 ranks takes for one loop.
-const PART: f64 = 0.26;
+/// All tries together simulate at most this part of the steps. A ring of 128 ranks takes 255 steps
+/// for a loop: of one loop 64 may be tried, and of eight 64 and then two loops.
+const PART: f64 = 0.3;
 /// Within a loop of fewer steps no length is tried where there are several loops: what happens
 /// between two loops would count for too much.
 const LONG_LOOP: u64 = 200;
@@ -65,7 +65,7 @@ fn lengths(all: u64, steps: u64) -> Vec<u64> {
     // what has not settled early in a loop takes a loop: slowness goes once around the ring
     let (within, first) = match loops {
         0 | 1 => (most.min(steps), 2),
-        _ if steps >= LONG_LOOP => (most.min(2 * SHORTEST), 2),
+        _ if steps >= LONG_LOOP => (most.min(SHORTEST), 2),
         // quarters are whole loops, too
         _ => (0, SHORTEST.div_ceil(steps).next_multiple_of(4)),
     };
@@ -84,10 +84,11 @@ mod tests {
 
     #[test]
     fn lengths_are_within_a_loop_or_whole_loops() {
-        // one loop over 128 ranks: 255 steps, of which a quarter may be simulated
+        // one loop over 128 ranks: 255 steps, of which 30 % may be simulated
         assert_eq!(lengths(255, 255), [64]);
         // sixteen such loops: early in the first one, then 2 and 4
-        assert_eq!(lengths(4080, 255), [64, 128, 510, 1020]);
+        assert_eq!(lengths(4080, 255), [64, 510, 1020]);
+        assert_eq!(lengths(510, 255), [64]);
         // 64 loops over 32 ranks, 63 steps each
         assert_eq!(lengths(4032, 63), [252, 504, 1008]);
         // two ranks: loops of 3 steps; 22 loops are 66 steps, and 24 four times a number
@@ -101,7 +102,7 @@ mod tests {
         let lengths = Lengths { lengths: [lengths(4032, 63), lengths(63, 63)], all: [4032, 63] };
         assert_eq!(lengths.cut(0), Some(Cut { full: 252, last: 63 }));
         assert_eq!((lengths.cut(3), lengths.total()), (None, 4095));
-        assert!(lengths.affordable(1064, 1.0) && !lengths.affordable(1065, 1.0));
+        assert!(lengths.affordable(1228, 1.0) && !lengths.affordable(1229, 1.0));
         assert!(lengths.affordable(409, 0.1) && !lengths.affordable(410, 0.1));
     }
 }

@@ -12,10 +12,10 @@ const REPEATS_WITHIN: f64 = 0.005;
 const ERROR_MAX: f64 = 0.02;
 /// Where congestion control has acted, windows are at least so long: it recovers over milliseconds.
 const CONTROL_WINDOW_S: f64 = 3e-3;
-/// The windows that are compared: three quarters of the part, between these marks. The first
-/// sixteenths hold its start, the last one its end.
-const WINDOWS: [[usize; 2]; 3] = [[2, 6], [6, 10], [10, 14]];
-/// What is extrapolated is the pace between these marks: two of the windows.
+/// The windows that are compared, a quarter of the part each, between these marks. The first quarter
+/// holds its start, the last sixteenth its end; so the first two windows overlap.
+const WINDOWS: [[usize; 2]; 3] = [[3, 7], [6, 10], [10, 14]];
+/// What is extrapolated is the pace between these marks: the last two of the windows.
 const STEADY: [usize; 2] = [6, 14];
 /// So many standard deviations are stated.
 const DEVIATIONS: f64 = 3.0;
@@ -143,7 +143,7 @@ struct Steady {
     step_s: f64,
     /// The farthest pace of a window from it, as a share: of the mean of the ranks,
     repeats: f64,
-    /// and of one rank over all windows.
+    /// and of one rank over the last two.
     spread: f64,
     /// Standard deviation of the pace of a quarter of the part, as a share.
     noise: f64,
@@ -157,7 +157,7 @@ impl Steady {
     fn new(part: &Part, stretch: usize) -> Self {
         let step_s = part.pace_of_last(stretch, STEADY);
         let windows = WINDOWS.map(|window| mean(&part.paces(stretch, window)) / step_s);
-        let all = part.paces(stretch, [WINDOWS[0][0], WINDOWS[2][1]]);
+        let ranks = part.paces(stretch, STEADY);
         let off = |pace: f64| (pace - 1.0).abs();
         // what is left after the last window, less what it would take at this pace
         let left = part.sends[stretch] - part.to_mark[stretch][STEADY[1]];
@@ -165,7 +165,7 @@ impl Steady {
         Steady {
             step_s,
             repeats: windows.into_iter().map(off).fold(0.0, f64::max),
-            spread: all.into_iter().map(|pace| off(pace / step_s)).fold(0.0, f64::max),
+            spread: ranks.into_iter().map(|pace| off(pace / step_s)).fold(0.0, f64::max),
             noise: noise(part, stretch, windows) / mean(&windows),
             drift: (windows[2] / windows[1] - 1.0).abs(),
             end_s: end - left * step_s,
@@ -232,8 +232,65 @@ pub(super) fn estimate(part: &Part, whole: Whole) -> Option<Estimate> {
     }
     let time_s = part.time_s + rest_s;
     let error = off_s / time_s;
-    if std::env::var_os("DBGQ").is_some() {
-        eprintln!("{:?} settled {settled} error {error:.5} ctl {}", (0..2).filter(|i| part.sends[*i] < whole.sends[*i]).map(|i| Steady::new(part, i)).collect::<Vec<_>>(), part.controlled);
-    }
     (settled && error.is_finite() && error <= ERROR_MAX).then_some(Estimate { time_s, error })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two ranks, 160 of 1600 steps, each of 1 ms and what `more` adds by sixteenth.
+    fn part(controlled: bool, more: impl Fn(usize) -> f64) -> Part {
+        let mut now = 0.0;
+        let marks: Vec<f64> = (0..MARKS as usize)
+            .map(|mark| {
+                now += 10.0 * (1e-3 + more(mark));
+                now
+            })
+            .collect();
+        let to_mark = (1..=MARKS).map(|mark| f64::from(mark) * 10.0).collect();
+        Part {
+            sends: [160.0, 0.0],
+            time_s: now,
+            marks: vec![marks; 2],
+            to_mark: [to_mark, vec![0.0; MARKS as usize]],
+            controlled,
+            others_start_s: 0.0,
+        }
+    }
+
+    const WHOLE: Whole = Whole { sends: [1600.0, 0.0], of_loop: 20.0 };
+
+    #[test]
+    fn an_even_pace_goes_on() {
+        let Estimate { time_s, error } = estimate(&part(false, |_| 0.0), WHOLE).unwrap();
+        // off by a step at most
+        assert!((time_s - 1.6).abs() < 1e-9 && (error - 1e-3 / 1.6).abs() < 1e-9, "{error}");
+        // what recurs in each window is no noise
+        let loops = part(true, |mark| if mark % 4 == 0 { 4e-4 } else { 0.0 });
+        let Estimate { time_s, error } = estimate(&loops, WHOLE).unwrap();
+        assert!((time_s - 1.76).abs() < 1e-9 && error < 3e-3, "{time_s} {error}");
+    }
+
+    #[test]
+    fn what_becomes_slower_has_not_settled() {
+        assert_eq!(estimate(&part(false, |mark| 1e-5 * mark as f64), WHOLE), None);
+        assert_eq!(estimate(&part(true, |mark| 1e-5 * mark as f64), WHOLE), None);
+        let late = Part { others_start_s: 0.1, ..part(false, |_| 0.0) };
+        assert_eq!(estimate(&late, WHOLE), None);
+    }
+
+    #[test]
+    fn what_swings_is_stated() {
+        // up and down by 1 % from sixteenth to sixteenth, with no pattern within a window
+        let up = [0, 3, 4, 6, 9, 11, 12, 14];
+        let swings =
+            |controlled| part(controlled, |mark| if up.contains(&mark) { 1e-5 } else { -1e-5 });
+        let error = estimate(&swings(true), WHOLE).unwrap().error;
+        let without = estimate(&swings(false), WHOLE).map_or(0.0, |estimate| estimate.error);
+        assert!(error > 8e-3 && error > without, "{error} {without}");
+        // windows that are too short for congestion control say nothing
+        let fast = Part { marks: vec![vec![0.0; 16]; 2], ..swings(true) };
+        assert_eq!(estimate(&fast, WHOLE), None);
+    }
 }
