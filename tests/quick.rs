@@ -82,20 +82,78 @@ fn sixteen_servers_on_rails() {
     assert!(compare("16 x 8 H100, 8 x 400GbE on rails", &loaded) >= 2);
 }
 
-const OVERSUBSCRIBED: &str = "topology={ kind = \"leaf-spine\", leaves = 4, spines = 2, \
-    hosts_per_leaf = 5, ports_per_host = 2, link = { rate = \"100Gbps\", delay = \"50ns\" }, \
-    uplink = { rate = \"100Gbps\", delay = \"150ns\" } }";
-const MEMBERS: &str =
-    "traffic.allreduce.hosts=[0, 1, 2, 3, 5, 6, 7, 8, 10, 11, 12, 13, 15, 16, 17, 18]";
-const INCAST: [&str; 2] = ["traffic.storage.senders=[9, 14, 19]", "traffic.storage.receiver=4"];
-const ECN: &str = "switch.ecn.3={ kmin = \"100KB\", kmax = \"400KB\", pmax = 0.2 }";
+/// Four servers on each of four leaves; 8 x 100 Gb/s below a leaf, 2 x 100 Gb/s above it, and every
+/// edge of the ring passes a spine. Rings of 16 GPUs; buffers of 1 MiB, so that loops are short.
+fn over_a_spine(sizes: &str, control: &str, more: &[&str]) -> Loaded {
+    let topology = "topology={ kind = \"leaf-spine\", leaves = 4, spines = 2, hosts_per_leaf = 4, \
+         ports_per_host = 2, link = { rate = \"100Gbps\", delay = \"50ns\" }, \
+         uplink = { rate = \"100Gbps\", delay = \"150ns\" } }";
+    let hosts = "traffic.allreduce.hosts=[0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15]";
+    let gpus = "traffic.allreduce.gpus=1";
+    let sizes = format!("traffic.allreduce.bytes={sizes}");
+    let control = format!("nic.congestion={{ algorithm = \"{control}\" }}");
+    let set = [topology, hosts, gpus, "nccl.BUFFSIZE=1048576", &sizes, &control];
+    load("allreduce-4x8-a100", &[&set[..], more].concat())
+}
+
+/// 16 servers on rails, each of which reads from a storage server of its own without end.
+fn all_read(gpus: u32, sizes: &str, more: &[&str]) -> Loaded {
+    let reads: String = (0..16)
+        .map(|host| {
+            format!(
+                ", {{ name = \"read{host}\", kind = \"incast\", senders = [{}], \
+                 receiver = {host}, bytes = \"unlimited\", qps = 2 }}",
+                host + 16
+            )
+        })
+        .collect();
+    let members: Vec<String> = (0..16).map(|host| host.to_string()).collect();
+    let traffic = format!(
+        "traffic=[{{ name = \"allreduce\", kind = \"collective\", op = \"all_reduce\", \
+         bytes = {sizes}, gpus = {gpus}, hosts = [{}] }}{reads}]",
+        members.join(", ")
+    );
+    let control = "nic.congestion={ algorithm = \"none\" }";
+    let set = ["topology.hosts=32", &traffic, control, "stop.after_last_flow=10us"];
+    load("allreduce-4x8-a100", &[&set[..], more].concat())
+}
+
+const SMALL_BUFFERS: &str = "nccl.BUFFSIZE=131072";
+
+#[test]
+fn one_size_where_flows_collide_on_a_spine() {
+    let loaded = over_a_spine("\"64MiB\"", "none", &[SMALL_BUFFERS]);
+    assert_eq!(compare("16 A100 servers, 4:1 oversubscribed, PFC only", &loaded), 1);
+}
+
+const FOUR: &str = "{ from = \"256MiB\", to = \"2GiB\", factor = 2 }";
 
 #[test]
 #[ignore = "takes minutes"]
-fn sixteen_servers_beside_an_incast_under_dcqcn() {
-    let set = [OVERSUBSCRIBED, MEMBERS, INCAST[0], INCAST[1], SIZES, ECN];
-    let loaded = load("allreduce-4x8-a100-congested", &set);
-    compare("16 x 8 A100, oversubscribed, beside an incast, DCQCN", &loaded);
+fn sixteen_servers_whose_flows_collide_on_a_spine() {
+    let loaded = over_a_spine(FOUR, "none", &[]);
+    assert_eq!(compare("16 A100 servers, 4:1 oversubscribed, PFC only", &loaded), 4);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn sixteen_servers_that_all_read_from_storage() {
+    let loaded = all_read(1, FOUR, &["nccl.BUFFSIZE=1048576"]);
+    assert_eq!(compare("16 A100 servers on rails, each reads from storage, PFC only", &loaded), 4);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn sixteen_servers_of_eight_gpus_that_all_read_from_storage() {
+    let loaded = all_read(8, "{ from = \"512MiB\", to = \"4GiB\", factor = 2 }", &[]);
+    assert_eq!(compare("16 x 8 A100 on rails, each reads from storage, PFC only", &loaded), 4);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn sixteen_servers_whose_flows_collide_on_a_spine_under_dcqcn() {
+    let loaded = over_a_spine(FOUR, "dcqcn", &[]);
+    compare("16 A100 servers, 4:1 oversubscribed, DCQCN", &loaded);
 }
 
 /// One server more sends to the fourth without end.

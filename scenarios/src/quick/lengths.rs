@@ -1,12 +1,13 @@
-//! How much of a collective is tried: pairs of lengths, in steps, each twice as long as the other.
+//! How much of a collective is tried: lengths in steps, each twice as long as the one before.
 
 use models::collective::{Cut, Job};
 
 /// The shortest length. Its quarters, and so all others, are whole turns of the four slots: a ring
 /// that waits for its slots may take two steps in turn that are not alike.
-const SHORTEST: u64 = 32;
-/// All tries together simulate at most this part of the steps.
-const PART: u64 = 2;
+const SHORTEST: u64 = 64;
+/// All tries together simulate at most this part of the steps. A ring of 128 ranks takes 255 steps
+/// for a loop: of one loop 64 may be tried, and of eight 64 and then two loops.
+const PART: f64 = 0.3;
 /// Within a loop of fewer steps no length is tried where there are several loops: what happens
 /// between two loops would count for too much.
 const LONG_LOOP: u64 = 200;
@@ -14,9 +15,8 @@ const LONG_LOOP: u64 = 200;
 /// The lengths that may be tried for a collective.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lengths {
-    /// By stretch of the program: pairs of a length and its double, growing; none if the stretch
-    /// is always run as a whole.
-    pairs: [Vec<[u64; 2]>; 2],
+    /// By stretch of the program: growing lengths; none if the stretch is always run as a whole.
+    lengths: [Vec<u64>; 2],
     /// Steps of both stretches.
     pub all: [u64; 2],
 }
@@ -29,7 +29,7 @@ impl Lengths {
             let stretches = program.stretches();
             ([all[0].max(stretches[0]), all[1].max(stretches[1])], program.loop_steps())
         });
-        Lengths { pairs: all.map(|all| pairs(all, steps)), all }
+        Lengths { lengths: all.map(|all| lengths(all, steps)), all }
     }
 
     /// Steps in all.
@@ -37,42 +37,39 @@ impl Lengths {
         self.all.iter().sum()
     }
 
-    /// The two lengths of try `number`; `None` if there is no further one.
-    pub(super) fn pair(&self, number: usize) -> Option<[Cut; 2]> {
-        if self.pairs.iter().all(|pairs| pairs.len() <= number) {
+    /// What try `number` runs; `None` if there is no further one.
+    pub(super) fn cut(&self, number: usize) -> Option<Cut> {
+        if self.lengths.iter().all(|lengths| lengths.len() <= number) {
             return None;
         }
         let of = |stretch: usize| {
-            let pairs = &self.pairs[stretch];
-            pairs.get(number).or(pairs.last()).copied().unwrap_or([self.all[stretch]; 2])
+            let lengths = &self.lengths[stretch];
+            lengths.get(number).or(lengths.last()).copied().unwrap_or(self.all[stretch])
         };
-        let (full, last) = (of(0), of(1));
-        Some([0, 1].map(|side| Cut { full: full[side], last: last[side] }))
+        Some(Cut { full: of(0), last: of(1) })
     }
 
     /// True if `steps` are few enough for all tries together, and at most `share` of all.
     pub(super) fn affordable(&self, steps: u64, share: f64) -> bool {
-        steps * PART <= self.total() && steps as f64 <= share * self.total() as f64
+        steps as f64 <= share.min(PART) * self.total() as f64
     }
 }
 
-fn pairs(all: u64, steps: u64) -> Vec<[u64; 2]> {
+fn lengths(all: u64, steps: u64) -> Vec<u64> {
     let loops = all / steps;
+    let most = (all as f64 * PART) as u64;
     let doubled = |first: u64, most: u64| {
         let lengths = std::iter::successors(Some(first), |length| Some(2 * length));
-        lengths.map(|length| [length, 2 * length]).take_while(move |[_, long]| *long <= most)
+        lengths.take_while(move |length| *length <= most)
     };
-    let most = all / PART;
-    // a length that ends between two loops is no multiple of another one: it is within the first
-    // loop, or whole loops. What has not settled early in a loop takes a loop: slowness goes once
-    // around the ring
+    // what has not settled early in a loop takes a loop: slowness goes once around the ring
     let (within, first) = match loops {
-        0 | 1 => (most.min(steps), 1),
-        _ if steps >= LONG_LOOP => (most.min(4 * SHORTEST), 1),
-        // quarters of the longer one are whole loops, too
-        _ => (0, SHORTEST.div_ceil(steps).max(2).next_multiple_of(2)),
+        0 | 1 => (most.min(steps), 2),
+        _ if steps >= LONG_LOOP => (most.min(SHORTEST), 2),
+        // quarters are whole loops, too
+        _ => (0, SHORTEST.div_ceil(steps).next_multiple_of(4)),
     };
-    let whole = doubled(first, most / steps).map(|pair| pair.map(|loops| loops * steps));
+    let whole = doubled(first, most / steps).map(|loops| loops * steps);
     doubled(SHORTEST, within).chain(whole).collect()
 }
 
@@ -87,25 +84,25 @@ mod tests {
 
     #[test]
     fn lengths_are_within_a_loop_or_whole_loops() {
-        // one loop over 128 ranks: 255 steps, of which half may be simulated
-        assert_eq!(pairs(255, 255), [[32, 64]]);
-        // eight such loops: early in the first one, then 1 and 2, 2 and 4
-        assert_eq!(pairs(2040, 255), [[32, 64], [64, 128], [255, 510], [510, 1020]]);
+        // one loop over 128 ranks: 255 steps, of which 30 % may be simulated
+        assert_eq!(lengths(255, 255), [64]);
+        // sixteen such loops: early in the first one, then 2 and 4
+        assert_eq!(lengths(4080, 255), [64, 510, 1020]);
+        assert_eq!(lengths(510, 255), [64]);
         // 64 loops over 32 ranks, 63 steps each
-        assert_eq!(pairs(4032, 63), [[126, 252], [252, 504], [504, 1008], [1008, 2016]]);
-        // two ranks: loops of 3 steps; 11 loops are 33 steps, and 12 an even number
-        assert_eq!(pairs(150, 3), [[36, 72]]);
-        assert_eq!(pairs(63, 63), [[0u64; 2]; 0]);
-        assert_eq!(pairs(0, 63), [[0u64; 2]; 0]);
+        assert_eq!(lengths(4032, 63), [252, 504, 1008]);
+        // two ranks: loops of 3 steps; 22 loops are 66 steps, and 24 four times a number
+        assert_eq!(lengths(300, 3), [72]);
+        assert_eq!(lengths(63, 63), [0u64; 0]);
+        assert_eq!(lengths(0, 63), [0u64; 0]);
     }
 
     #[test]
     fn a_short_stretch_is_run_as_a_whole() {
-        let lengths = Lengths { pairs: [pairs(4032, 63), pairs(63, 63)], all: [4032, 63] };
-        let cuts = [126, 252].map(|full| Cut { full, last: 63 });
-        assert_eq!(lengths.pair(0), Some(cuts));
-        assert_eq!((lengths.pair(4), lengths.total()), (None, 4095));
-        assert!(lengths.affordable(2047, 1.0) && !lengths.affordable(2048, 1.0));
+        let lengths = Lengths { lengths: [lengths(4032, 63), lengths(63, 63)], all: [4032, 63] };
+        assert_eq!(lengths.cut(0), Some(Cut { full: 252, last: 63 }));
+        assert_eq!((lengths.cut(3), lengths.total()), (None, 4095));
+        assert!(lengths.affordable(1228, 1.0) && !lengths.affordable(1229, 1.0));
         assert!(lengths.affordable(409, 0.1) && !lengths.affordable(410, 0.1));
     }
 }

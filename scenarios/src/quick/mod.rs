@@ -1,9 +1,9 @@
 //! `--quick`: a long collective repeats itself, so its beginning tells how it goes on.
 //!
-//! A part of its programs is run, the same for all ranks, and a part twice as long. If all ranks
-//! keep the same pace in the longer one, and the two differ by that pace, the rest is extrapolated;
-//! otherwise a longer pair is tried, and at last all is run (docs/model.md, section 14). What is
-//! compared are times of the programs' steps, so the answer does not depend on threads.
+//! A part of its programs is run, the same for all ranks. If all ranks keep the same pace in it, the
+//! rest is extrapolated; otherwise a part twice as long is tried, and at last all is run
+//! (docs/model.md, section 12). What is compared are times of the programs' steps, so the answer does
+//! not depend on threads.
 
 mod lengths;
 mod pace;
@@ -69,44 +69,26 @@ pub fn attempt(
     let (lengths, whole) = (Lengths::new(job), Whole::new(job));
     let mut spent = 0;
     let mut delivered = 0;
-    let mut last: Option<(Cut, Run)> = None;
     for number in 0.. {
-        let Some(pair) = lengths.pair(number) else { break };
-        let missing = pair.into_iter().filter(|cut| last.as_ref().is_none_or(|(of, _)| of != cut));
-        let price: u64 = missing.map(steps).sum();
-        if !lengths.affordable(spent + price, share) {
+        let Some(cut) = lengths.cut(number) else { break };
+        if !lengths.affordable(spent + steps(cut), share) {
             break;
         }
-        spent += price;
-        let mut parts = Vec::new();
-        for cut in pair {
-            let known = last.take().filter(|(of, _)| *of == cut);
-            let run = match known {
-                Some((_, run)) => run,
-                None => {
-                    let (run, verdict) = part(loaded, plan, cut, delivered, owner)?;
-                    add(&mut cost, &run.report.performance);
-                    delivered += run.outcome.fabric.delivered_bytes();
-                    if verdict != Verdict::GoOn {
-                        return Ok(Quick::Done(Box::new(run)));
-                    }
-                    run
-                }
-            };
-            if let Some(because) = trouble(&run) {
-                return not(because, cost);
-            }
-            parts.extend(Part::new(&run));
-            last = Some((cut, run));
+        spent += steps(cut);
+        let (run, verdict) = part(loaded, plan, cut, delivered, owner)?;
+        add(&mut cost, &run.report.performance);
+        delivered += run.outcome.fabric.delivered_bytes();
+        if verdict != Verdict::GoOn {
+            return Ok(Quick::Done(Box::new(run)));
         }
-        let [short, long] = parts.as_slice() else {
-            return not("a part of it did not end", cost);
-        };
-        let Some(estimate) = pace::estimate(short, long, whole) else { continue };
+        if let Some(because) = trouble(&run) {
+            return not(because, cost);
+        }
+        let Some(part) = Part::new(&run) else { return not("a part of it did not end", cost) };
+        let Some(estimate) = pace::estimate(&part, whole) else { continue };
         if ends_before(plan, estimate.time_s) {
             return not("the run is to stop before it ends", cost);
         }
-        let Some((_, run)) = last.take() else { continue };
         let share = spent as f64 / lengths.total() as f64;
         return Ok(Quick::Done(Box::new(finish(run, estimate, share, cost))));
     }
@@ -202,10 +184,10 @@ fn add(sum: &mut Performance, part: &Performance) {
     sum.threads = sum.threads.max(part.threads);
 }
 
-/// The first pair of lengths as a share of all steps; `None` if all of `plan` will be run.
+/// The first length as a share of all steps; `None` if all of `plan` will be run.
 pub fn first_share(plan: &Plan) -> Option<f64> {
     let lengths = Lengths::new(plan.wiring.jobs.first()?);
-    let price = lengths.pair(0)?.into_iter().map(steps).sum();
+    let price = steps(lengths.cut(0)?);
     let tried = obstacle(plan).is_none() && lengths.affordable(price, 1.0);
     tried.then(|| price as f64 / lengths.total() as f64)
 }
