@@ -59,7 +59,7 @@ impl Wheel {
             free: NONE,
             open: 0,
             keys: Vec::with_capacity(256),
-            far: BinaryHeap::new(),
+            far: BinaryHeap::with_capacity(1024),
             far_slot: u64::MAX,
         }
     }
