@@ -112,7 +112,7 @@ pub(crate) struct Transmitter {
     nonempty: u8,
     /// Queues told to pause, from downstream: as in [`Aside`].
     paused: u8,
-    /// [`CROSSES`], [`PFC_WAITS`]
+    /// [`CROSSES`], [`PFC_WAITS`], [`LAZY`].
     flags: u8,
     turn: Turn,
 }
@@ -125,7 +125,7 @@ pub(crate) struct Arrivals {
     pub(crate) pipe: Pipe,
     /// L2 bytes received, PFC included.
     pub(crate) bytes: u64,
-    /// See [`Wire`](crate::fabric::Wire), like the next three.
+    /// See [`Wire`](crate::fabric::Wire), like the next two.
     pub(crate) peer: u32,
     pub(crate) owner: u32,
     pub(crate) index: u16,

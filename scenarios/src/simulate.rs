@@ -173,21 +173,14 @@ fn combine(mut runs: Vec<Finished>, wall_time_s: f64, threads: usize) -> Finishe
                 report.findings.push(finding.clone());
             }
         }
-        let (sum, part) = (&mut report.performance, &other.performance);
-        sum.cpu_time_s += part.cpu_time_s;
-        sum.events += part.events;
-        sum.packet_hops += part.packet_hops;
-        sum.peak_rss_bytes = sum.peak_rss_bytes.max(part.peak_rss_bytes);
+        report.performance.add(&other.performance);
     }
     report.fingerprint.bytes().for_each(|byte| print.add(byte.into()));
     report.fingerprint = print.hex();
     collectives.append(&mut report.collectives);
     report.collectives = collectives;
-    let performance = &mut report.performance;
-    performance.wall_time_s = wall_time_s;
-    performance.threads = threads;
-    performance.packet_hops_per_cpu_s =
-        performance.packet_hops as f64 / performance.cpu_time_s.max(1e-9);
+    // side by side
+    (report.performance.wall_time_s, report.performance.threads) = (wall_time_s, threads);
     report.findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     notes.append(&mut last.notes);
     last.notes = notes;

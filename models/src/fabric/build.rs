@@ -466,8 +466,10 @@ fn intern<T: PartialEq>(all: &mut Vec<T>, new: T) -> Result<u16, BuildError> {
     if known.is_none() {
         all.push(new);
     }
-    let many = |_| BuildError::new("switch", "at most 65534 different kinds of port can be");
-    u16::try_from(index).ok().filter(|index| *index < super::NO_CLASSIFIER).ok_or(()).map_err(many)
+    match u16::try_from(index) {
+        Ok(index) if index < super::NO_CLASSIFIER => Ok(index),
+        _ => Err(BuildError::new("switch", "at most 65535 different kinds of port can be")),
+    }
 }
 
 /// Queue that a received PFC priority pauses; 255 where it is not obeyed.
@@ -519,8 +521,9 @@ impl<P: Probe> Fabric<P> {
             let nic = &mut self.nics[wire.owner as usize];
             let slot = nic.arbiter.register(index as u32);
             let priority = nic.params.priority[usize::from(qp.dscp)];
-            let mut sender = Sender::new(&nic.params, wire.clock.rate(), slot, priority);
-            sender.control = controls.of(&nic.params, wire.clock.rate());
+            let rate = wire.clock.rate();
+            let control = controls.of(&nic.params, rate);
+            let mut sender = Sender::new(&nic.params, control, rate, slot, priority);
             let of_flow = matches!(qp.role, Role::Flow { .. });
             sender.window = qp.window.or(sender.window);
             if sender.window.is_some() && nic.params.config.transport.window_follows_rate {

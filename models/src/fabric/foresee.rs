@@ -6,6 +6,10 @@ use super::{Fabric, NO_CLASSIFIER};
 use crate::packet::Kind;
 use crate::probe::Probe;
 
+/// The accounts of one port take three lines; this is where RDMA usually goes. The line that a frame
+/// needs in truth is known too late.
+const PRIORITY: usize = 3;
+
 impl<P: Probe> Fabric<P> {
     /// A frame will arrive at `port`.
     #[inline]
@@ -19,7 +23,7 @@ impl<P: Probe> Fabric<P> {
         if calls == 2 {
             rx.pipe.prefetch();
             if at_switch {
-                self.mmus[rx.mmu as usize].prefetch_group(rx.base as usize + 3);
+                self.mmus[rx.mmu as usize].prefetch_group(rx.base as usize + PRIORITY);
             }
             return;
         }
@@ -58,6 +62,6 @@ impl<P: Probe> Fabric<P> {
         }
         queue.prefetch();
         self.ports[state.tx.peer as usize].rx.pipe.prefetch_end();
-        self.mmus[state.tx.mmu as usize].prefetch_queue(state.tx.base as usize + 3);
+        self.mmus[state.tx.mmu as usize].prefetch_queue(state.tx.base as usize + PRIORITY);
     }
 }

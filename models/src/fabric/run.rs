@@ -38,8 +38,10 @@ pub struct Outcome<P: Probe = ()> {
 }
 
 /// Runs `plan`; `owner` is asked now and then whether to go on.
-pub fn run(plan: &Plan, owner: impl FnMut(&Running) -> bool + Send) -> Result<Outcome, BuildError> {
-    let mut owner = owner;
+pub fn run(
+    plan: &Plan,
+    mut owner: impl FnMut(&Running) -> bool + Send,
+) -> Result<Outcome, BuildError> {
     // no type is left open here, so that the hot path is compiled in this crate, whole
     run_unwatched(plan, &mut owner)
 }

@@ -121,11 +121,17 @@ pub struct Sender {
 
 impl Sender {
     /// A QP that has not started.
-    pub fn new(params: &NicParams, line_rate: Rate, slot: u32, priority: u8) -> Self {
+    pub fn new(
+        params: &NicParams,
+        control: RateControl,
+        line_rate: Rate,
+        slot: u32,
+        priority: u8,
+    ) -> Self {
         Sender {
             requester: Requester::default(),
             transport: params.requester,
-            control: RateControl::new(&params.congestion, line_rate),
+            control,
             pacer: Pacer::new(Time::ZERO),
             state: SenderState::Idle,
             line_rate,

@@ -114,6 +114,19 @@ pub struct Performance {
     pub threads: usize,
 }
 
+impl Performance {
+    /// Adds what another run, before or beside this one, has cost.
+    pub fn add(&mut self, other: &Performance) {
+        self.wall_time_s += other.wall_time_s;
+        self.cpu_time_s += other.cpu_time_s;
+        self.events += other.events;
+        self.packet_hops += other.packet_hops;
+        self.packet_hops_per_cpu_s = self.packet_hops as f64 / self.cpu_time_s.max(1e-9);
+        self.peak_rss_bytes = self.peak_rss_bytes.max(other.peak_rss_bytes);
+        self.threads = self.threads.max(other.threads);
+    }
+}
+
 /// One collective of one size. GB/s are 10^9 bytes per second, as in nccl-tests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CollectiveReport {

@@ -41,11 +41,11 @@ pub fn run(
 ) -> Result<(Run, Option<String>), Complaint> {
     match attempt(loaded, &plan, 1.0, &mut owner)? {
         Quick::Done(run) => Ok((*run, None)),
-        Quick::Not { because, cost, .. } => {
+        Quick::Not { because, cost } => {
             let size =
                 plan.wiring.jobs.first().map_or(String::new(), |job| binary(job.bytes) + ": ");
             let mut run = simulate::run(loaded, plan, owner)?;
-            add(&mut run.report.performance, &cost);
+            run.report.performance.add(&cost);
             Ok((run, Some(format!("--quick: {size}{because}; all of it is run"))))
         }
     }
@@ -76,7 +76,7 @@ pub fn attempt(
         }
         spent += steps(cut);
         let (run, verdict) = part(loaded, plan, cut, delivered, owner)?;
-        add(&mut cost, &run.report.performance);
+        cost.add(&run.report.performance);
         delivered += run.outcome.fabric.delivered_bytes();
         if verdict != Verdict::GoOn {
             return Ok(Quick::Done(Box::new(run)));
@@ -168,20 +168,9 @@ fn finish(mut run: Run, estimate: pace::Estimate, share: f64, cost: Performance)
     collective.extrapolated = true;
     collective.estimated_error = Some(estimate.error);
     collective.simulated_share = Some(share);
-    report.performance = Performance::default();
-    add(&mut report.performance, &cost);
+    report.performance = cost;
     report.findings = diagnose::findings(report, &run.plan, &run.outcome);
     run
-}
-
-fn add(sum: &mut Performance, part: &Performance) {
-    sum.wall_time_s += part.wall_time_s;
-    sum.cpu_time_s += part.cpu_time_s;
-    sum.events += part.events;
-    sum.packet_hops += part.packet_hops;
-    sum.packet_hops_per_cpu_s = sum.packet_hops as f64 / sum.cpu_time_s.max(1e-9);
-    sum.peak_rss_bytes = sum.peak_rss_bytes.max(part.peak_rss_bytes);
-    sum.threads = sum.threads.max(part.threads);
 }
 
 /// The first length as a share of all steps; `None` if all of `plan` will be run.
