@@ -15,6 +15,10 @@ use sim_core::{Delta, Rate};
 
 mod matrices;
 
+/// That of the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A matrix as the importer reads it, with its conventions: as little per frame as can be.
 fn imported(matrix: &str, gbps: u64) -> Loaded {
     let folder = tempfile::tempdir().unwrap();
