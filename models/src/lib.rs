@@ -9,11 +9,13 @@
 //! - [`traffic`]: what is sent
 //! - [`host`], [`collective`]: servers with GPUs, and what NCCL runs on them
 //! - [`fabric`]: all components together, and the only place where events are told apart
+//! - [`dependency`]: which buffers can wait for which; what is seen without running
 //! - [`counters`], [`probe`], [`report`]: what is observed
 
 pub mod collective;
 pub mod congestion;
 pub mod counters;
+pub mod dependency;
 pub mod error;
 pub mod fabric;
 pub mod fifo;

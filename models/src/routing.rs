@@ -46,6 +46,11 @@ const FAR: u32 = u32::MAX;
 impl Routes {
     /// Computes all shortest paths; hosts do not forward.
     pub fn shortest(topology: &Topology) -> Result<Self, BuildError> {
+        Self::shortest_without(topology, &[])
+    }
+
+    /// The same where the cables of some ports (both ends are given) carry nothing.
+    pub fn shortest_without(topology: &Topology, cut: &[PortId]) -> Result<Self, BuildError> {
         let (row, gate) = rows(topology);
         let chooses: Vec<NodeId> =
             (0..).map(NodeId).zip(&row).filter(|(_, row)| **row != u32::MAX).map(|n| n.0).collect();
@@ -55,12 +60,14 @@ impl Routes {
         let mut targets = Vec::with_capacity(topology.addresses().len());
         for address in topology.addresses() {
             let from = last.len() as u32;
-            let mut near: Vec<NodeId> =
-                address.ports.iter().map(|port| topology.neighbour(*port)).collect();
+            let alive = address.ports.iter().filter(|port| !cut.contains(port));
+            let mut near: Vec<NodeId> = alive.map(|port| topology.neighbour(*port)).collect();
             near.sort_unstable();
             near.dedup();
             for node in near.iter().filter(|node| row[node.index()] != u32::MAX) {
-                let answers = |port: &PortId| address.ports.contains(&topology.port(*port).peer);
+                let answers = |port: &PortId| {
+                    address.ports.contains(&topology.port(*port).peer) && !cut.contains(port)
+                };
                 let hops = slots(topology, *node, answers);
                 last.push((*node, sets.number(&hops)));
             }
@@ -75,7 +82,7 @@ impl Routes {
         let (rows, width) = (chooses.len(), columns.len());
         bounded(rows, width)?;
         let mut table = vec![0; rows * width];
-        let mut search = Search::new(topology, &row, &chooses);
+        let mut search = Search::new(topology, &row, &chooses, cut);
         for (near, column) in &columns {
             let from = *column as usize * rows;
             let near = near.iter().map(|node| row[node.index()]);
@@ -148,6 +155,20 @@ impl Routes {
         }
         self.table[from + self.row[node.index()] as usize] = set;
         Ok(())
+    }
+
+    /// What tells the ways to an address from those to others, but for the last hop to its host:
+    /// its column, and the switches beside its host that do not hand over to it.
+    pub fn group(&self, topology: &Topology, address: u32) -> (u32, Vec<(NodeId, u32)>) {
+        let Target { host, column, last: [from, to] } = self.targets[address as usize];
+        let strays = |near: &&(NodeId, u32)| {
+            let ports: Vec<PortId> = topology.ports_of(near.0).collect();
+            let hops = self.sets[near.1 as usize].iter();
+            near.0 != host
+                && hops.map(|hop| ports[usize::from(*hop)]).any(|p| topology.neighbour(p) != host)
+        };
+        let last = &self.last[from as usize..to as usize];
+        (column, last.iter().filter(strays).copied().collect())
     }
 
     /// Whether `node` has next hops of its own; a host without them sends by the port of its address.
@@ -323,10 +344,10 @@ struct Search {
 }
 
 impl Search {
-    fn new(topology: &Topology, row: &[u32], nodes: &[NodeId]) -> Self {
+    fn new(topology: &Topology, row: &[u32], nodes: &[NodeId], cut: &[PortId]) -> Self {
         let (mut ends, mut cables) = (Vec::with_capacity(nodes.len()), Vec::new());
         for node in nodes {
-            for port in topology.ports_of(*node) {
+            for port in topology.ports_of(*node).filter(|port| !cut.contains(port)) {
                 let peer = topology.port(port).peer;
                 // a node without a row is never asked
                 let far = row[topology.port(peer).node.index()];

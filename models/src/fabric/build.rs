@@ -15,7 +15,7 @@ use super::{Fabric, Followers, Queue, check, qps, shards};
 use crate::collective::{Executor, NcclConfig, Setting, jobs};
 use crate::congestion::RateControl;
 use crate::error::BuildError;
-use crate::ids::{NodeId, PRIORITIES, PortId};
+use crate::ids::{NodeId, PortId};
 use crate::link::Pipe;
 use crate::load_balance::Ecmp;
 use crate::nic::{Dma, Nic, NicConfig, NicParams, ReceiveBuffer, ReceiveConfig, Receiver, Sender};
@@ -335,7 +335,7 @@ impl Plan {
                 ecmp: Ecmp::new(&config.ecmp, topology.node(node).number),
                 xoffs: 0,
                 exact_until: Time::ZERO,
-                pfc_to_queue: ports.map(pfc_to_queue).collect(),
+                pfc_to_queue: ports.map(SwitchConfig::pfc_to_queue).collect(),
             }
         };
         nodes.zip(&self.buffers).map(build).collect()
@@ -470,15 +470,6 @@ fn intern<T: PartialEq>(all: &mut Vec<T>, new: T) -> Result<u16, BuildError> {
         Ok(index) if index < super::NO_CLASSIFIER => Ok(index),
         _ => Err(BuildError::new("switch", "at most 65535 different kinds of port can be")),
     }
-}
-
-/// Queue that a received PFC priority pauses; 255 where it is not obeyed.
-fn pfc_to_queue(config: &SwitchConfig) -> [u8; PRIORITIES] {
-    std::array::from_fn(|priority| {
-        let priority = priority as u8;
-        let queue = config.qos.pfc_to_queue.get(&priority).copied().unwrap_or(priority);
-        if config.pfc.priorities.contains(&priority) { queue } else { u8::MAX }
-    })
 }
 
 fn port_wred(config: &SwitchConfig) -> Result<PortWred, BuildError> {

@@ -7,6 +7,7 @@ use super::wiring::Wiring;
 use crate::ids::NodeId;
 use crate::load_balance::Ecmp;
 use crate::packet::{Kind, Packet};
+use crate::routing::Routes;
 use crate::switch::Switch;
 
 /// The ways of all QPs, there and back.
@@ -76,9 +77,20 @@ impl Wiring {
         back: bool,
         ecmp: impl Fn(u32) -> Option<Ecmp> + Copy,
     ) -> Vec<u32> {
+        self.way_by(qp, back, ecmp, |_| &self.routes)
+    }
+
+    /// The same where nodes have other routes.
+    pub(crate) fn way_by<'r>(
+        &self,
+        qp: usize,
+        back: bool,
+        ecmp: impl Fn(u32) -> Option<Ecmp> + Copy,
+        routes: impl Fn(NodeId) -> &'r Routes + Copy,
+    ) -> Vec<u32> {
         let info = &self.qps[qp];
         let (start, target, address, tuple) = if back {
-            let there = self.way(qp, false, ecmp);
+            let there = self.way_by(qp, false, ecmp, routes);
             // answers leave by the port that the data came in by
             let start = self.wires[there[there.len() - 1] as usize].peer;
             (start, info.source, info.source_address, info.tuple.reversed())
@@ -92,7 +104,8 @@ impl Wiring {
             if !arrival.is_switch {
                 break;
             }
-            let hop = match self.next_hops(arrival.node, target, address) {
+            let node = NodeId(arrival.node);
+            let hop = match routes(node).next_hops(node, NodeId(target), address) {
                 [] => break,
                 [only] => *only,
                 several => {

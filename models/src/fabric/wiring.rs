@@ -141,12 +141,6 @@ impl Wiring {
         let width = self.sampled_ports.len() + self.sampled_qps as usize;
         super::conduct::SAMPLED_VALUES_MAX / width.max(1)
     }
-
-    /// The next hop of a frame at a switch, as index within it.
-    #[inline]
-    pub(crate) fn next_hops(&self, node: u32, target: u32, address: u32) -> &[u16] {
-        self.routes.next_hops(crate::ids::NodeId(node), crate::ids::NodeId(target), address)
-    }
 }
 
 /// Shared by shards.

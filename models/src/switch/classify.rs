@@ -33,9 +33,15 @@ impl Classifier {
     /// Egress queue and priority group of a frame.
     #[inline]
     pub fn of(&self, packet: &Packet) -> (u8, u8) {
+        self.place(packet.dscp, packet.pcp)
+    }
+
+    /// The same for a frame with this DSCP and PCP.
+    #[inline]
+    pub fn place(&self, dscp: u8, pcp: u8) -> (u8, u8) {
         match self.trust {
-            Trust::Dscp => self.by_dscp[usize::from(packet.dscp & 63)],
-            Trust::Pcp => self.by_pcp[usize::from(packet.pcp & 7)],
+            Trust::Dscp => self.by_dscp[usize::from(dscp & 63)],
+            Trust::Pcp => self.by_pcp[usize::from(pcp & 7)],
         }
     }
 }

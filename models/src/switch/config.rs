@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sim_core::{Bytes, Delta};
 
+use crate::ids::PRIORITIES;
 use crate::load_balance::EcmpConfig;
 use crate::pfc::PfcTiming;
 use crate::size::Size;
@@ -30,6 +31,17 @@ pub struct SwitchConfig {
     pub scheduler: SchedulerConfig,
     /// How one of several next hops is chosen.
     pub ecmp: EcmpConfig,
+}
+
+impl SwitchConfig {
+    /// By received PFC priority: the queue that it pauses; 255 where it is not obeyed.
+    pub fn pfc_to_queue(&self) -> [u8; PRIORITIES] {
+        std::array::from_fn(|priority| {
+            let priority = priority as u8;
+            let queue = self.qos.pfc_to_queue.get(&priority).copied().unwrap_or(priority);
+            if self.pfc.priorities.contains(&priority) { queue } else { u8::MAX }
+        })
+    }
 }
 
 /// The shared buffer: `[switch.buffer]`. SONiC's words: pools, and profiles that draw on them.
