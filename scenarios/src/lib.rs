@@ -18,6 +18,7 @@
 
 pub mod check;
 pub mod collectives;
+pub mod deadlock;
 pub mod diagnose;
 pub mod expect;
 pub mod import;

@@ -13,6 +13,15 @@ use crate::stats;
 
 /// Rows of cells, the first row a header; numbers are set flush right.
 pub fn table(rows: &[Vec<String>]) -> String {
+    aligned(rows, |column| column > 0)
+}
+
+/// The same of words: all flush left.
+pub fn words(rows: &[Vec<String>]) -> String {
+    aligned(rows, |_| false)
+}
+
+fn aligned(rows: &[Vec<String>], right: impl Fn(usize) -> bool) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|c| c.chars().count()).max().unwrap_or(0)
@@ -21,7 +30,7 @@ pub fn table(rows: &[Vec<String>]) -> String {
     let mut text = String::new();
     for row in rows {
         let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
-            if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+            if right(column) { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
         });
         let line = cells.collect::<Vec<_>>().join("  ");
         let _ = writeln!(text, "  {}", line.trim_end());

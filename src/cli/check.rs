@@ -3,18 +3,24 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use models::dependency::{Traffic, link_failures};
 use models::fabric::Plan;
 use models::report::Severity;
+use scenarios::resolve::{Complaint, Loaded};
 use scenarios::simulate::Estimate;
-use scenarios::{check, resolve, simulate, text};
+use scenarios::{check, deadlock, resolve, simulate, text};
 use sim_core::Bytes;
 
+use super::progress::Steps;
 use super::{CommandResult, ScenarioArgs, UNFINISHED, print};
 
 #[derive(Args)]
 pub(super) struct CheckArgs {
     #[command(flatten)]
     scenario: ScenarioArgs,
+    /// Also try the loss of each single cable between switches
+    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=1))]
+    failures: u8,
 }
 
 impl CheckArgs {
@@ -41,8 +47,28 @@ impl CheckArgs {
         if notes.is_empty() {
             print("  nothing to complain about\n");
         }
-        let bad = notes.iter().any(|note| note.severity == Severity::Error);
+        let bad = self.deadlocks(&loaded, plan)?
+            || notes.iter().any(|note| note.severity == Severity::Error);
         Ok(if bad { ExitCode::from(UNFINISHED) } else { ExitCode::SUCCESS })
+    }
+}
+
+impl CheckArgs {
+    /// Prints which buffers can wait for themselves; true if frames go round.
+    fn deadlocks(&self, loaded: &Loaded, plan: &Plan) -> Result<bool, Complaint> {
+        let traffic = Traffic::new(&plan.spec, &plan.wiring);
+        let dependencies = traffic.dependencies(&plan.wiring.routes);
+        print("\n");
+        print(&deadlock::cycles(plan, &dependencies));
+        if self.failures > 0 {
+            let mut steps = Steps::new("cables");
+            let tried =
+                link_failures(&traffic, &plan.spec.routes, |done, all| steps.show(done, all));
+            steps.finish();
+            let tried = tried.map_err(|error| loaded.complaint(error))?;
+            print(&deadlock::failures(plan, &tried));
+        }
+        Ok(!dependencies.loops().is_empty())
     }
 }
 

@@ -78,3 +78,38 @@ impl Progress {
         }
     }
 }
+
+/// The same for work in equal steps.
+pub(super) struct Steps {
+    bar: Option<ProgressBar>,
+    what: &'static str,
+    begin: Instant,
+}
+
+impl Steps {
+    /// Steps through `what`, such as `cables`.
+    pub(super) fn new(what: &'static str) -> Self {
+        Steps { bar: None, what, begin: Instant::now() }
+    }
+
+    /// So many of so many are done.
+    pub(super) fn show(&mut self, done: usize, all: usize) {
+        if self.begin.elapsed() < WORTH_SHOWING || !std::io::stderr().is_terminal() {
+            return;
+        }
+        let bar = self.bar.get_or_insert_with(|| {
+            let style = ProgressStyle::with_template("{bar:40} {pos} of {len} {msg}  {eta} left");
+            let bar = ProgressBar::new(all as u64).with_message(self.what);
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            bar.with_elapsed(self.begin.elapsed())
+        });
+        bar.set_position(done as u64);
+    }
+
+    /// Takes the bar away.
+    pub(super) fn finish(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}

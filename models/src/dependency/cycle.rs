@@ -188,7 +188,11 @@ impl Dependencies<'_> {
     fn users(&self) -> BTreeMap<Pair, Users> {
         let mut users: BTreeMap<Pair, Users> = BTreeMap::new();
         self.each_way(|qp, back, turns| {
-            for pair in turns {
+            // a way may go round
+            for (place, pair) in turns.iter().enumerate() {
+                if turns[..place].contains(pair) {
+                    continue;
+                }
                 let users = users.entry(*pair).or_default();
                 users.count += 1;
                 if users.first.len() < NAMED {

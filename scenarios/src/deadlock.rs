@@ -1,0 +1,182 @@
+//! What routes, buffers and pauses say about deadlocks before anything runs, in words.
+
+use std::fmt::Write;
+
+use models::dependency::{Buffer, Cycle, Dependencies, Failure, LinkFailures, RoutingLoop, Turn};
+use models::fabric::Plan;
+use models::ids::NodeId;
+
+use crate::text::words;
+
+/// Rounds, turns and failures that are shown in full.
+const SHOWN: usize = 4;
+
+/// `none can wait for itself`, or every circle with who closes it and what opens it.
+pub fn cycles(plan: &Plan, dependencies: &Dependencies<'_>) -> String {
+    let mut text = String::new();
+    let cycles = dependencies.cycles();
+    for found in dependencies.loops().iter().take(SHOWN) {
+        let _ = writeln!(text, "  ! {}", routing_loop(plan, found));
+    }
+    if cycles.is_empty() {
+        let turns = dependencies.len();
+        let _ = match turns {
+            0 => writeln!(text, "deadlock: no lossless buffer of a switch waits for another"),
+            1 => writeln!(text, "deadlock: impossible; one buffer waits for another"),
+            _ => writeln!(
+                text,
+                "deadlock: impossible; in {turns} turns among lossless buffers no circle closes"
+            ),
+        };
+        return text;
+    }
+    let _ = writeln!(
+        text,
+        "deadlock: possible; {} of lossless buffers can wait for themselves",
+        if cycles.len() == 1 { "a circle".to_owned() } else { format!("{} circles", cycles.len()) }
+    );
+    for cycle in cycles.iter().take(SHOWN) {
+        text += &circle(plan, dependencies, cycle);
+    }
+    if cycles.len() > SHOWN {
+        let _ = writeln!(text, "  ... and {} more", cycles.len() - SHOWN);
+    }
+    text += "  A circle is necessary for a deadlock, and not sufficient: a run shows whether this \
+             traffic closes it.\n";
+    text
+}
+
+/// In one line, for a list of findings.
+pub fn headline(plan: &Plan, cycle: &Cycle) -> String {
+    let pgs: std::collections::BTreeSet<u8> = cycle.buffers.iter().map(|b| b.pg).collect();
+    let pgs: Vec<String> = pgs.iter().map(u8::to_string).collect();
+    format!("{} (priority group {})", around(plan, &cycle.round), pgs.join(", "))
+}
+
+/// A routing loop in one line.
+pub fn routing_loop(plan: &Plan, found: &RoutingLoop) -> String {
+    let topology = &plan.spec.topology;
+    let name = |node: &NodeId| topology.node(*node).name.as_str();
+    let mut names: Vec<&str> = found.switches.iter().map(name).collect();
+    names.extend(names.first().copied());
+    format!("routing loop: frames to {} go {}", name(&found.target), names.join(" -> "))
+}
+
+/// `s0 -> s1 -> s2 -> s0`
+fn around(plan: &Plan, round: &[Turn]) -> String {
+    let topology = &plan.spec.topology;
+    let name = |turn: &Turn| topology.node(topology.port(turn.from.port).node).name.as_str();
+    let mut names: Vec<&str> = round.iter().map(name).collect();
+    names.extend(names.first().copied());
+    names.join(" -> ")
+}
+
+/// `s1, from s0`
+fn buffer(plan: &Plan, buffer: Buffer) -> [String; 2] {
+    let topology = &plan.spec.topology;
+    [topology.port(buffer.port).node, topology.neighbour(buffer.port)]
+        .map(|node| topology.node(node).name.clone())
+}
+
+/// `s3 -> s0 -> s1`
+fn way(plan: &Plan, turn: Turn) -> String {
+    let [at, from] = buffer(plan, turn.from);
+    let [to, _] = buffer(plan, turn.to);
+    format!("{from} -> {at} -> {to}")
+}
+
+fn circle(plan: &Plan, dependencies: &Dependencies<'_>, cycle: &Cycle) -> String {
+    let mut text = format!("  {}", headline(plan, cycle));
+    if cycle.buffers.len() > cycle.round.len() {
+        let _ = write!(text, ", the shortest round of {} buffers", cycle.buffers.len());
+    }
+    text.push('\n');
+    let header = ["frames at", "from", "wait for", "turn", "made by"].map(String::from);
+    let mut rows = vec![header.to_vec()];
+    for (turn, users) in cycle.round.iter().zip(&cycle.users) {
+        let [at, from] = buffer(plan, turn.from);
+        let [to, _] = buffer(plan, turn.to);
+        let kind = if dependencies.is_valley(*turn) { "down and up" } else { "" };
+        let mut made: Vec<String> =
+            users.first.iter().map(|(qp, back)| user(plan, *qp, *back)).collect();
+        match users.count {
+            0 => made.push("none now, but ECMP may".to_owned()),
+            count if count > made.len() as u64 => {
+                made.push(format!("{} more", count - made.len() as u64));
+            }
+            _ => {}
+        }
+        rows.push(vec![at, from, to, kind.to_owned(), made.join(", ")]);
+    }
+    text += &indented(&words(&rows));
+    text + &cure(plan, cycle)
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("  {line}\n")).collect()
+}
+
+/// `flow 3 (h0 -> h2)`
+fn user(plan: &Plan, qp: u32, back: bool) -> String {
+    let topology = &plan.spec.topology;
+    let info = &plan.wiring.qps[qp as usize];
+    let name = |node: u32| topology.node(NodeId(node)).name.as_str();
+    let kind = if back { "ACKs of " } else { "" };
+    format!("{kind}QP {qp} ({} -> {})", name(info.source), name(info.target))
+}
+
+fn cure(plan: &Plan, cycle: &Cycle) -> String {
+    let cure = &cycle.cure;
+    let mut text = String::new();
+    let mut turns: Vec<String> =
+        cure.turns.iter().take(SHOWN).map(|turn| way(plan, *turn)).collect();
+    turns.dedup();
+    if cure.turns.len() > SHOWN {
+        turns.push(format!("{} more", cure.turns.len() - SHOWN));
+    }
+    let which = if cure.valleys { "turns down and up again" } else { "turns" };
+    let _ = writeln!(text, "    opened by: forbidding the {which} {}", turns.join(", "));
+    if let Some(priorities) = cure.priorities.filter(|priorities| *priorities > 1) {
+        let _ = writeln!(
+            text,
+            "           or: another lossless priority from each of them on ({priorities} in all)"
+        );
+    }
+    text
+}
+
+/// What the loss of single cables does.
+pub fn failures(plan: &Plan, tried: &LinkFailures) -> String {
+    let mut text = String::new();
+    let count = |bad: fn(&Failure) -> bool| tried.failures.iter().filter(|f| bad(f)).count();
+    let settled = count(|failure| !failure.settled.is_empty());
+    let transient = count(|failure| !failure.transient.is_empty());
+    let cut = count(|failure| failure.unreachable > 0);
+    let cables = tried.cables;
+    let _ = writeln!(text, "single failures: {cables} cables between switches, one at a time");
+    let of = |count: usize| if count == 0 { "none".to_owned() } else { count.to_string() };
+    let rows = [
+        ("leave hosts without a way", cut),
+        ("close a circle of buffers, once all routes have changed", settled),
+        ("close one until then (the two switches at the cable bounce frames)", transient),
+    ];
+    for (what, count) in rows {
+        let _ = writeln!(text, "  {:>5} {what}", of(count));
+    }
+    let worst = tried.failures.iter().find(|failure| !failure.settled.is_empty());
+    let first = worst.or_else(|| tried.failures.iter().find(|f| !f.transient.is_empty()));
+    if let Some(failure) = first {
+        let cycle = failure.settled.first().or(failure.transient.first());
+        let Some(cycle) = cycle else { return text };
+        let topology = &plan.spec.topology;
+        let ends = [failure.port, topology.port(failure.port).peer];
+        let _ = writeln!(
+            text,
+            "  such as {}: {}",
+            ends.map(|port| topology.node(topology.port(port).node).name.as_str()).join("-"),
+            headline(plan, cycle)
+        );
+        text += &cure(plan, cycle);
+    }
+    text
+}
