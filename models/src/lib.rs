@@ -8,6 +8,7 @@
 //! - [`nic`], [`congestion`]: reliable connections, pacing, CNPs, DCQCN
 //! - [`traffic`]: what is sent
 //! - [`host`], [`collective`]: servers with GPUs, and what NCCL runs on them
+//! - [`fault`]: what goes wrong while it runs
 //! - [`fabric`]: all components together, and the only place where events are told apart
 //! - [`dependency`]: which buffers can wait for which; what is seen without running
 //! - [`counters`], [`probe`], [`report`]: what is observed
@@ -18,6 +19,7 @@ pub mod counters;
 pub mod dependency;
 pub mod error;
 pub mod fabric;
+pub mod fault;
 pub mod fifo;
 mod hash;
 pub mod host;

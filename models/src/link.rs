@@ -10,14 +10,24 @@ use crate::packet::Packet;
 #[derive(Debug, Default)]
 pub struct Pipe {
     frames: Fifo<(Time, Packet)>,
-    /// Loss on the way, if there is any.
-    loss: Option<Box<(f64, Stream)>>,
+    /// Loss on the way, if there is or may be any.
+    loss: Option<Box<Loss>>,
+}
+
+/// What becomes of frames on their way.
+#[derive(Debug)]
+struct Loss {
+    probability: f64,
+    random: Stream,
+    /// The cable carries nothing.
+    down: bool,
 }
 
 impl Pipe {
     /// An empty pipe that loses frames with this probability, if any.
     pub fn new(loss: Option<(f64, Stream)>) -> Self {
-        Pipe { frames: Fifo::default(), loss: loss.map(Box::new) }
+        let loss_of = |(probability, random)| Box::new(Loss { probability, random, down: false });
+        Pipe { frames: Fifo::default(), loss: loss.map(loss_of) }
     }
 
     /// Puts a frame on the cable; returns when to look if the cable was empty.
@@ -56,7 +66,24 @@ impl Pipe {
     /// True if the frame that arrives now is lost.
     #[inline]
     pub fn loses(&mut self) -> bool {
-        self.loss.as_mut().is_some_and(|loss| loss.1.chance(loss.0))
+        self.loss.as_mut().is_some_and(|loss| loss.down || loss.random.chance(loss.probability))
+    }
+
+    /// True if the cable carries nothing.
+    pub fn is_down(&self) -> bool {
+        self.loss.as_ref().is_some_and(|loss| loss.down)
+    }
+
+    /// From now on the cable carries nothing, or frames again. It must be one that may lose some.
+    pub fn set_down(&mut self, down: bool) {
+        debug_assert!(self.loss.is_some(), "this cable never fails");
+        self.loss.iter_mut().for_each(|loss| loss.down = down);
+    }
+
+    /// From now on it loses frames with this probability. It must be one that may lose some.
+    pub fn set_loss(&mut self, probability: f64) {
+        debug_assert!(self.loss.is_some(), "this cable never loses anything");
+        self.loss.iter_mut().for_each(|loss| loss.probability = probability);
     }
 
     /// Frames on the cable.

@@ -91,6 +91,29 @@ impl Routes {
         Ok(Routes { row, rows, targets, table, last, sets: sets.all, gate })
     }
 
+    /// Routes once these ports, each with its peer, are known to carry nothing; static routes lose
+    /// the ports that are cut.
+    pub fn without(
+        topology: &Topology,
+        fixed: &[StaticRoute],
+        cut: &[PortId],
+    ) -> Result<Self, BuildError> {
+        let mut routes = Self::shortest_without(topology, cut)?;
+        let lost = |route: &StaticRoute, index: &u32| {
+            let node = topology.find(&route.node);
+            cut.iter().any(|port| {
+                Some(topology.port(*port).node) == node && topology.index_in_node(*port) == *index
+            })
+        };
+        let left = fixed.iter().map(|route| StaticRoute {
+            ports: route.ports.iter().filter(|index| !lost(route, index)).copied().collect(),
+            ..route.clone()
+        });
+        let left: Vec<StaticRoute> = left.filter(|route| !route.ports.is_empty()).collect();
+        routes.apply(topology, &left)?;
+        Ok(routes)
+    }
+
     /// Replaces computed next hops by static ones.
     pub fn apply(&mut self, topology: &Topology, routes: &[StaticRoute]) -> Result<(), BuildError> {
         if routes.is_empty() {

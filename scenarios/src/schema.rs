@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use models::collective::NcclConfig;
 use models::fabric::{MeasureConfig, SampleConfig, StopConfig};
+use models::fault::FaultConfig;
 use models::host::HostConfig;
 use models::nic::NicConfig;
 use models::switch::SwitchConfig;
@@ -51,6 +52,9 @@ pub struct Scenario {
     /// Devices that differ.
     #[serde(default, rename = "override")]
     pub overrides: Vec<Override>,
+    /// What goes wrong while it runs.
+    #[serde(default, rename = "fault")]
+    pub faults: Vec<FaultConfig>,
     /// When the run ends.
     #[serde(default)]
     pub stop: StopConfig,

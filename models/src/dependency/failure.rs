@@ -6,7 +6,7 @@ use super::{Cycle, Dependencies, RoutingLoop, Traffic};
 use crate::error::BuildError;
 use crate::ids::{NodeId, PortId};
 use crate::routing::Routes;
-use crate::topology::{NodeKind, StaticRoute, Topology};
+use crate::topology::{NodeKind, StaticRoute};
 
 /// The loss of one cable between switches.
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ pub fn link_failures(
     let known = pairs(&traffic.dependencies(before));
     let mut failures = Vec::new();
     for (tried, port) in cables.iter().enumerate() {
-        let after = routes_without(topology, routes, *port)?;
+        let after = Routes::without(topology, routes, &[*port, topology.port(*port).peer])?;
         let ends = [*port, topology.port(*port).peer].map(|port| topology.port(port).node);
         let new = |dependencies: &Dependencies<'_>| -> Vec<Cycle> {
             if pairs(dependencies).is_subset(&known) {
@@ -81,31 +81,4 @@ pub fn link_failures(
 /// The buffers that can wait for themselves.
 fn pairs(dependencies: &Dependencies<'_>) -> BTreeSet<u32> {
     dependencies.components().into_iter().flatten().collect()
-}
-
-/// Routes once a cable is known to be lost; static ones lose the ports that lead over it.
-fn routes_without(
-    topology: &Topology,
-    fixed: &[StaticRoute],
-    port: PortId,
-) -> Result<Routes, BuildError> {
-    let cut = [port, topology.port(port).peer];
-    let mut routes = Routes::shortest_without(topology, &cut)?;
-    let fixed: Vec<StaticRoute> = fixed
-        .iter()
-        .map(|route| {
-            let node = topology.find(&route.node);
-            let lost = |index: &u32| {
-                cut.iter().any(|port| {
-                    Some(topology.port(*port).node) == node
-                        && topology.index_in_node(*port) == *index
-                })
-            };
-            let ports = route.ports.iter().filter(|index| !lost(index)).copied().collect();
-            StaticRoute { ports, ..route.clone() }
-        })
-        .filter(|route| !route.ports.is_empty())
-        .collect();
-    routes.apply(topology, &fixed)?;
-    Ok(routes)
 }

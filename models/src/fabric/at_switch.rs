@@ -18,7 +18,7 @@ impl<P: Probe> Fabric<P> {
         if packet.ttl <= 1 {
             return self.drop(now, port, &packet, DropReason::Ttl, false);
         }
-        let Some(out) = self.ways.next(&packet, &self.wiring, &self.switches) else {
+        let Some(out) = self.ways.next(port, &packet, &self.wiring, &self.switches) else {
             return self.drop(now, port, &packet, DropReason::NoRoute, false);
         };
         packet.ttl -= 1;

@@ -15,6 +15,7 @@ use super::{Fabric, Followers, Queue, check, qps, shards};
 use crate::collective::{Executor, NcclConfig, Setting, jobs};
 use crate::congestion::RateControl;
 use crate::error::BuildError;
+use crate::fault::Faults;
 use crate::ids::{NodeId, PortId};
 use crate::link::Pipe;
 use crate::load_balance::Ecmp;
@@ -81,6 +82,7 @@ pub fn plan(spec: Spec, shards: Shards) -> Result<Plan, BuildError> {
     }
     let mut routes = Routes::shortest(topology)?;
     routes.apply(topology, &spec.routes)?;
+    let faults = Faults::new(&spec.faults, topology, &spec.routes)?;
     let setting = Setting { topology, hosts: &spec.hosts, nccl: &spec.nccl };
     let jobs = jobs(&spec.collectives, setting)?;
     let (mut qps, data_qps) = qps::qps(&spec, &routes, &jobs)?;
@@ -104,6 +106,7 @@ pub fn plan(spec: Spec, shards: Shards) -> Result<Plan, BuildError> {
     let wiring = Wiring {
         topology: topology.clone(),
         routes,
+        faults,
         frames,
         wires,
         qps,
@@ -297,7 +300,7 @@ impl Plan {
             mmus: self.buffers.iter().flat_map(|buffer| buffer.mmus.iter().cloned()).collect(),
             classifiers: tables.classifiers,
             wreds: tables.wreds,
-            ways: Ways::new(wiring.qps.len()),
+            ways: Ways::new(wiring.qps.len(), wiring.reroutes()),
             nics: self.build_nics(),
             dmas: wiring.dmas.iter().map(|dma| Dma::new(dma.rate)).collect(),
             executors: self.executors.clone(),
@@ -378,12 +381,14 @@ impl Plan {
         let largest = self.wiring.frames.largest(largest_mtu(&self.spec));
         let nic_scheduler =
             SchedulerConfig { strict: (0..8).rev().collect(), ..Default::default() };
+        let failing = self.wiring.faults.ports();
         let mut ports = Vec::with_capacity(topology.ports().len());
         for id in (0..topology.ports().len() as u32).map(PortId) {
             let wire = &self.wiring.wires[id.index()];
             let random = |domain| Stream::new(self.spec.seed, domain, u64::from(id.0));
             let loss = topology.port(id).loss;
-            let pipe = Pipe::new((loss > 0.0).then(|| (loss, random(Domain::Loss))));
+            let may_lose = loss > 0.0 || failing.contains(&id);
+            let pipe = Pipe::new(may_lose.then(|| (loss, random(Domain::Loss))));
             let (timing, scheduler, wred, classifier, (mmu, base)) = match device(&self.spec, id) {
                 Device::Switch(config) => {
                     let switch = &switches[wire.owner as usize];
@@ -550,5 +555,6 @@ impl<P: Probe> Fabric<P> {
                 self.watch_host(node as u32, agenda);
             }
         }
+        self.plant_faults(agenda);
     }
 }

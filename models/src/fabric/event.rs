@@ -34,6 +34,8 @@ pub enum Event {
     FlowStart(u32),
     /// Something is due in the collectives that this host (by node) runs.
     Host(u32),
+    /// This change of `Wiring::faults` is due.
+    Fault(u32),
 }
 
 /// Bits of a code that name the component.
@@ -52,6 +54,7 @@ impl Code for Event {
             Event::Timeout(port) => (6, port),
             Event::FlowStart(port) => (7, port),
             Event::Host(node) => (8, node),
+            Event::Fault(change) => (11, change),
         };
         debug_assert!(component >> COMPONENT == 0);
         kind << COMPONENT | component
@@ -69,7 +72,8 @@ impl Code for Event {
             5 => Event::Drain(component),
             6 => Event::Timeout(component),
             7 => Event::FlowStart(component),
-            _ => Event::Host(component),
+            8 => Event::Host(component),
+            _ => Event::Fault(component),
         }
     }
 }

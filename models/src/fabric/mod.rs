@@ -13,6 +13,7 @@ mod build;
 mod check;
 mod conduct;
 mod event;
+mod faults;
 mod followers;
 mod foresee;
 mod host_parts;
@@ -173,6 +174,7 @@ impl<P: Probe> Model for Fabric<P> {
             Event::Timeout(port) => self.timeout(port, agenda),
             Event::FlowStart(port) => self.flow_start(port, agenda),
             Event::Host(node) => self.host_due(node, agenda),
+            Event::Fault(change) => self.fault(change, agenda),
         }
     }
 
@@ -259,7 +261,7 @@ impl<P: Probe> Fabric<P> {
             self.last_in_sight(peer, agenda);
         }
         if lost {
-            return self.drop(now, port, &packet, DropReason::Corrupt, false);
+            return self.lost(now, port, &packet);
         }
         self.probe.receive(now, PortId(port), &packet);
         if packet.kind == Kind::Pfc {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use sim_core::Delta;
 
 use crate::collective::{Collective, NcclConfig};
+use crate::fault::FaultConfig;
 use crate::host::HostConfig;
 use crate::nic::NicConfig;
 use crate::switch::SwitchConfig;
@@ -39,6 +40,8 @@ pub struct Spec {
     pub collectives: Vec<Collective>,
     /// What the traffic sections are called in paths of keys: their names, or `[2]`.
     pub sections: Vec<String>,
+    /// What goes wrong.
+    pub faults: Vec<FaultConfig>,
     /// When the run ends.
     pub stop: StopConfig,
     /// Over which time means are taken.

@@ -17,6 +17,8 @@ pub(crate) struct Ways {
     first: Vec<[u32; 2]>,
     /// Egress ports, switch by switch.
     ports: Vec<u32>,
+    /// Where routes change during the run no way is kept: the number of those that hold now.
+    routes: Option<u32>,
 }
 
 /// Not followed yet (in `first`); no next hop (in `ports`).
@@ -24,14 +26,20 @@ const NONE: u32 = u32::MAX;
 
 impl Ways {
     /// No way is known yet.
-    pub(super) fn new(qps: usize) -> Self {
-        Ways { first: vec![[NONE; 2]; qps], ports: Vec::new() }
+    pub(super) fn new(qps: usize, reroutes: bool) -> Self {
+        Ways { first: vec![[NONE; 2]; qps], ports: Vec::new(), routes: reroutes.then_some(0) }
     }
 
-    /// The egress port of a frame at the switch that it has reached.
+    /// From now on these routes hold.
+    pub(super) fn change(&mut self, routes: u32) {
+        self.routes = Some(routes);
+    }
+
+    /// The egress port of a frame at the switch that it has reached, by `port`.
     #[inline]
     pub(super) fn next(
         &mut self,
+        port: u32,
         packet: &Packet,
         wiring: &Wiring,
         switches: &[Switch],
@@ -39,6 +47,9 @@ impl Ways {
         let back = packet.kind != Kind::Data;
         let mut first = self.first[packet.qp as usize][usize::from(back)];
         if first == NONE {
+            if let Some(routes) = self.routes {
+                return step(port, packet, wiring, wiring.routes_after(routes), switches);
+            }
             first = self.follow(packet.qp, back, wiring, switches);
         }
         let passed = wiring.frames.ttl - packet.ttl;
@@ -66,6 +77,31 @@ impl Ways {
         self.first[qp as usize][usize::from(back)] = first;
         first
     }
+}
+
+/// The egress port of a frame that has come to a switch by `port`, looked up.
+#[cold]
+fn step(
+    port: u32,
+    packet: &Packet,
+    wiring: &Wiring,
+    routes: &Routes,
+    switches: &[Switch],
+) -> Option<u32> {
+    let info = &wiring.qps[packet.qp as usize];
+    let (target, address, tuple) = match packet.kind {
+        Kind::Data => (info.target, info.target_address, info.tuple),
+        _ => (info.source, info.source_address, info.tuple.reversed()),
+    };
+    let arrival = &wiring.wires[port as usize];
+    let node = NodeId(arrival.node);
+    let hops = routes.next_hops(node, NodeId(target), address);
+    let hop = match hops {
+        [] => return None,
+        [only] => *only,
+        several => several[switches[arrival.owner as usize].ecmp.choose(&tuple, several.len())],
+    };
+    Some(arrival.first_port + u32::from(hop))
 }
 
 impl Wiring {

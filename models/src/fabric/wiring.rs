@@ -6,6 +6,7 @@ use sim_core::{Bytes, Delta, Rate, Time};
 
 use super::Followers;
 use crate::collective::Job;
+use crate::fault::{Change, Faults};
 use crate::load_balance::FiveTuple;
 use crate::routing::Routes;
 use crate::topology::Topology;
@@ -18,6 +19,8 @@ pub struct Wiring {
     pub topology: Arc<Topology>,
     /// Next hops.
     pub routes: Routes,
+    /// What goes wrong, and the next hops then.
+    pub faults: Faults,
     /// Frame lengths.
     pub frames: Frames,
     /// By port.
@@ -136,6 +139,19 @@ pub struct DmaInfo {
 }
 
 impl Wiring {
+    /// The next hops of everyone after a [`Change::Routes`] with this number.
+    pub fn routes_after(&self, number: u32) -> &Routes {
+        match number.checked_sub(1) {
+            None => &self.routes,
+            Some(index) => &self.faults.routes[index as usize],
+        }
+    }
+
+    /// Whether routes change during the run.
+    pub fn reroutes(&self) -> bool {
+        self.faults.changes.iter().any(|(_, change)| matches!(change, Change::Routes(_)))
+    }
+
     /// Samples that memory allows.
     pub fn samples_max(&self) -> usize {
         let width = self.sampled_ports.len() + self.sampled_qps as usize;

@@ -51,6 +51,7 @@ pub(crate) fn spec(
         flows: flows.into(),
         collectives: vec![],
         sections: vec![],
+        faults: vec![],
         stop: StopConfig::default(),
         measure: MeasureConfig::default(),
         sample: SampleConfig::default(),

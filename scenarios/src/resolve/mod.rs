@@ -194,6 +194,7 @@ fn load_text(
         flows: flows.into(),
         collectives: sweep.collectives(0),
         sections: section_names(&scenario.traffic),
+        faults: scenario.faults.clone(),
         stop: scenario.stop,
         measure: scenario.measure,
         sample: scenario.sample.clone(),
