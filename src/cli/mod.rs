@@ -3,6 +3,7 @@
 mod check;
 mod compare;
 mod import;
+mod import_nic;
 mod init;
 mod list;
 mod nccl_test;
@@ -11,6 +12,7 @@ mod run;
 mod schema;
 mod show;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
@@ -56,6 +58,10 @@ enum Command {
 struct ScenarioArgs {
     /// A scenario file, or the name of a built-in one (see `rocesim list`)
     scenario: String,
+    /// Lay the keys of another file over the scenario's, such as what import nic writes; may be
+    /// repeated
+    #[arg(long, value_name = "FILE")]
+    with: Vec<PathBuf>,
     /// Set a key, such as switch.ecn.3.kmin=50KB; may be repeated
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
@@ -66,7 +72,7 @@ struct ScenarioArgs {
 
 impl ScenarioArgs {
     fn options(&self) -> LoadOptions {
-        LoadOptions { set: self.set.clone(), seed: self.seed }
+        LoadOptions { with: self.with.clone(), set: self.set.clone(), seed: self.seed }
     }
 }
 
