@@ -6,6 +6,7 @@ mod import;
 mod import_nic;
 mod init;
 mod list;
+mod measured;
 mod nccl_test;
 mod progress;
 mod run;
@@ -51,6 +52,8 @@ enum Command {
     Import(import::ImportArgs),
     /// Compare a run with a reference
     Compare(compare::CompareArgs),
+    /// Say what the counters of switches and NICs point to
+    Measured(measured::MeasuredArgs),
 }
 
 /// What names a scenario and changes it.
@@ -89,6 +92,7 @@ impl Cli {
             Command::Schema(args) => args.run(),
             Command::Import(args) => args.run(),
             Command::Compare(args) => args.run(),
+            Command::Measured(args) => args.run(),
         };
         result.unwrap_or_else(|complaint| {
             eprintln!("{complaint}");
