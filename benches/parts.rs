@@ -128,7 +128,7 @@ fn ecmp(criterion: &mut Criterion) {
 /// A CNP and the 16 frames of 4178 B that are sent before the next one.
 fn dcqcn(criterion: &mut Criterion) {
     let config = Arc::new(CongestionConfig::Dcqcn(DcqcnConfig::default()));
-    let fresh = || (RateControl::new(&config, Rate::from_gbps(100)), Time::ZERO);
+    let fresh = || (RateControl::new(&config, Rate::from_gbps(100), 3), Time::ZERO);
     let mut group = criterion.benchmark_group("dcqcn");
     group.throughput(Throughput::Elements(17));
     group.bench_function("cnp-and-16-sends", |bencher| {

@@ -63,7 +63,9 @@ fn ports_used(qps: u32, seed: u64) -> Vec<f64> {
         &format!("nccl.MAX_NCHANNELS={qps}"),
     ];
     let set = set.map(str::to_owned).to_vec();
-    let loaded = resolve::load(CLUSTER, &LoadOptions { set, seed: Some(seed) }).unwrap();
+    let loaded =
+        resolve::load(CLUSTER, &LoadOptions { set, seed: Some(seed), ..LoadOptions::default() })
+            .unwrap();
     let plan = simulate::plan(&loaded, 1).unwrap();
     let mut edges: BTreeMap<(u32, u32), Vec<u32>> = BTreeMap::new();
     for qp in &plan.wiring.qps {

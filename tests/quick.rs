@@ -9,7 +9,7 @@ use scenarios::simulate::{self, Finished, How, Verdict};
 
 fn load(name: &str, set: &[&str]) -> Loaded {
     let set = set.iter().map(|set| (*set).to_owned()).collect();
-    resolve::load(name, &LoadOptions { set, seed: None }).unwrap()
+    resolve::load(name, &LoadOptions { set, ..LoadOptions::default() }).unwrap()
 }
 
 fn run(loaded: &Loaded, threads: usize, quick: bool) -> Finished {

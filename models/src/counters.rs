@@ -81,6 +81,8 @@ pub struct NicCounters {
     pub np_cnp_sent: u64,
     /// CNPs (or echoes) received and acted on.
     pub rp_cnp_handled: u64,
+    /// CNPs (or echoes) received without effect.
+    pub rp_cnp_ignored: u64,
     /// Requester: NAKs received.
     pub packet_seq_err: u64,
     /// Responder: NAKs sent.
@@ -103,6 +105,7 @@ impl NicCounters {
         self.np_ecn_marked_roce_packets += other.np_ecn_marked_roce_packets;
         self.np_cnp_sent += other.np_cnp_sent;
         self.rp_cnp_handled += other.rp_cnp_handled;
+        self.rp_cnp_ignored += other.rp_cnp_ignored;
         self.packet_seq_err += other.packet_seq_err;
         self.out_of_sequence += other.out_of_sequence;
         self.duplicate_request += other.duplicate_request;

@@ -304,7 +304,10 @@ impl Notes {
 /// Some NIC runs DCQCN.
 pub(crate) fn dcqcn_is_on(plan: &Plan) -> bool {
     let mut nics = plan.spec.nics.iter().flatten();
-    nics.any(|nic| matches!(nic.congestion, CongestionConfig::Dcqcn(_)))
+    nics.any(|nic| match &nic.congestion {
+        CongestionConfig::Dcqcn(dcqcn) => !dcqcn.priorities.is_empty(),
+        CongestionConfig::None(_) => false,
+    })
 }
 
 /// Queue and priority group of a DSCP at a switch.

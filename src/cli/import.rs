@@ -35,6 +35,8 @@ enum Kind {
         #[command(flatten)]
         target: Target,
     },
+    /// What a host says of its NIC, as a part of a scenario for --with
+    Nic(super::import_nic::NicArgs),
 }
 
 #[derive(Args)]
@@ -71,6 +73,7 @@ impl ImportArgs {
                 let options = HtsimOptions { fabric, link, delay, mtu };
                 target.write(file, |flows_file| import::htsim(file, &options, flows_file))
             }
+            Kind::Nic(nic) => nic.run(),
         }
     }
 }
@@ -111,6 +114,6 @@ impl Target {
 }
 
 /// Two paths of one file that is there.
-fn is_same(a: &Path, b: &Path) -> bool {
+pub(super) fn is_same(a: &Path, b: &Path) -> bool {
     matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }

@@ -3,14 +3,17 @@
 mod check;
 mod compare;
 mod import;
+mod import_nic;
 mod init;
 mod list;
+mod measured;
 mod nccl_test;
 mod progress;
 mod run;
 mod schema;
 mod show;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
@@ -49,6 +52,8 @@ enum Command {
     Import(import::ImportArgs),
     /// Compare a run with a reference
     Compare(compare::CompareArgs),
+    /// Say what the counters of switches and NICs point to
+    Measured(measured::MeasuredArgs),
 }
 
 /// What names a scenario and changes it.
@@ -56,6 +61,10 @@ enum Command {
 struct ScenarioArgs {
     /// A scenario file, or the name of a built-in one (see `rocesim list`)
     scenario: String,
+    /// Lay the keys of another file over the scenario's, such as what import nic writes; may be
+    /// repeated
+    #[arg(long, value_name = "FILE")]
+    with: Vec<PathBuf>,
     /// Set a key, such as switch.ecn.3.kmin=50KB; may be repeated
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
@@ -66,7 +75,7 @@ struct ScenarioArgs {
 
 impl ScenarioArgs {
     fn options(&self) -> LoadOptions {
-        LoadOptions { set: self.set.clone(), seed: self.seed }
+        LoadOptions { with: self.with.clone(), set: self.set.clone(), seed: self.seed }
     }
 }
 
@@ -83,6 +92,7 @@ impl Cli {
             Command::Schema(args) => args.run(),
             Command::Import(args) => args.run(),
             Command::Compare(args) => args.run(),
+            Command::Measured(args) => args.run(),
         };
         result.unwrap_or_else(|complaint| {
             eprintln!("{complaint}");

@@ -31,6 +31,14 @@ pub enum ReadError {
         /// The column if one is at fault, what is there and what was expected.
         message: String,
     },
+    /// A file of no known kind.
+    #[error("{}: its kind is not known; expected is one of {expected}", path.display())]
+    Kind {
+        /// The file.
+        path: PathBuf,
+        /// The kinds that are known.
+        expected: &'static str,
+    },
     /// A report of another version.
     #[error("{} has schema {found}, but {expected} was expected: run it again", path.display())]
     Schema {

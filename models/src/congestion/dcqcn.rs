@@ -73,6 +73,9 @@ pub struct DcqcnConfig {
     pub decrease: Decrease,
     /// What counts towards an increase.
     pub increase: Increase,
+    /// Priorities of data that react to notifications (`roce_rp/enable`, ROCE_CC_PRIO_MASK); QPs of
+    /// others keep line rate.
+    pub priorities: Vec<u8>,
 }
 
 impl Default for DcqcnConfig {
@@ -98,6 +101,7 @@ impl Default for DcqcnConfig {
             alpha_update: AlphaUpdate::OnTimer,
             decrease: Decrease::OnCnp,
             increase: Increase::TimerAndBytes,
+            priorities: (0..8).collect(),
         }
     }
 }
@@ -153,6 +157,9 @@ impl DcqcnConfig {
         if self.rpg_min_dec_fac > 100 {
             let fac = self.rpg_min_dec_fac;
             return Err(("rpg_min_dec_fac", format!("{fac} is out of range: 0 to 100 percent")));
+        }
+        if let Some(priority) = self.priorities.iter().find(|priority| **priority > 7) {
+            return Err(("priorities", format!("{priority} is out of range: 0 to 7")));
         }
         Ok(())
     }

@@ -99,10 +99,13 @@ pub enum RateControl {
 }
 
 impl RateControl {
-    /// A fresh controller at `line_rate`.
-    pub fn new(config: &Arc<CongestionConfig>, line_rate: Rate) -> Self {
+    /// A fresh controller at `line_rate`, for data of this priority.
+    pub fn new(config: &Arc<CongestionConfig>, line_rate: Rate, priority: u8) -> Self {
         match &**config {
             CongestionConfig::None(none) => RateControl::None(NoControl::new(none, line_rate)),
+            CongestionConfig::Dcqcn(dcqcn) if !dcqcn.priorities.contains(&priority) => {
+                RateControl::None(NoControl::new(&NoneConfig::default(), line_rate))
+            }
             CongestionConfig::Dcqcn(dcqcn) => RateControl::Dcqcn(Dcqcn::new(dcqcn, line_rate)),
         }
     }

@@ -368,7 +368,9 @@ impl<P: Probe> Fabric<P> {
         let mut echo = false;
         if packet.ce() {
             counters.np_ecn_marked_roce_packets += 1;
+            let priority = params.priority[usize::from(packet.dscp)];
             match config.np.notify {
+                _ if params.np_priorities & (1 << priority) == 0 => {}
                 Notify::Off => {}
                 Notify::Echo => echo = true,
                 Notify::Cnp => {
@@ -441,6 +443,7 @@ impl<P: Probe> Fabric<P> {
             if packet.kind == Kind::Cnp || packet.echo() {
                 let acts = !matches!(sender.control, RateControl::None(_));
                 counters.rp_cnp_handled += u64::from(acts);
+                counters.rp_cnp_ignored += u64::from(!acts);
                 sender.pacer.on_cnp(now, params.config.pacing, &mut sender.control);
             }
             activate(sender, arbiter, now, params);

@@ -490,19 +490,18 @@ fn port_wred(config: &SwitchConfig) -> Result<PortWred, BuildError> {
 /// The controllers of new QPs: those of equal NICs and ports share what does not change.
 #[derive(Default)]
 struct Controls {
-    known: Vec<(*const NicParams, Rate, RateControl)>,
+    known: Vec<(*const NicParams, Rate, u8, RateControl)>,
 }
 
 impl Controls {
-    fn of(&mut self, params: &Arc<NicParams>, line_rate: Rate) -> RateControl {
-        let pointer = Arc::as_ptr(params);
-        let known =
-            self.known.iter().rev().find(|known| (known.0, known.1) == (pointer, line_rate));
+    fn of(&mut self, params: &Arc<NicParams>, line_rate: Rate, priority: u8) -> RateControl {
+        let asked = (Arc::as_ptr(params), line_rate, priority);
+        let known = self.known.iter().rev().find(|known| (known.0, known.1, known.2) == asked);
         if let Some((.., control)) = known {
             return control.clone();
         }
-        let control = RateControl::new(&params.congestion, line_rate);
-        self.known.push((pointer, line_rate, control.clone()));
+        let control = RateControl::new(&params.congestion, line_rate, priority);
+        self.known.push((asked.0, line_rate, priority, control.clone()));
         control
     }
 }
@@ -518,7 +517,7 @@ impl<P: Probe> Fabric<P> {
             let slot = nic.arbiter.register(index as u32);
             let priority = nic.params.priority[usize::from(qp.dscp)];
             let rate = wire.clock.rate();
-            let control = controls.of(&nic.params, rate);
+            let control = controls.of(&nic.params, rate, priority);
             let mut sender = Sender::new(&nic.params, control, rate, slot, priority);
             let of_flow = matches!(qp.role, Role::Flow { .. });
             sender.window = qp.window.or(sender.window);

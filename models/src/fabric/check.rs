@@ -70,6 +70,7 @@ pub(super) fn nic(config: &NicConfig) -> Result<(), BuildError> {
     below("nic.qos.dscp_to_priority", qos.dscp_to_priority.keys().copied(), 64)?;
     below("nic.qos.dscp_to_priority", qos.dscp_to_priority.values().copied(), QUEUES)?;
     below("nic.pfc.priorities", config.pfc.priorities.iter().copied(), QUEUES)?;
+    below("nic.np.priorities", config.np.priorities.iter().copied(), QUEUES)?;
     let transport = &config.transport;
     if transport.ack_every == 0 {
         return refuse("nic.transport.ack_every", "0 is out of range: at least 1".into());

@@ -188,6 +188,8 @@ pub struct NpConfig {
     pub min_time_between_cnps: Delta,
     /// for each of these.
     pub cnp_scope: CnpScope,
+    /// Priorities whose marked packets cause notifications (`roce_np/enable`, ROCE_CC_PRIO_MASK).
+    pub priorities: Vec<u8>,
 }
 
 impl Default for NpConfig {
@@ -196,6 +198,7 @@ impl Default for NpConfig {
             notify: Notify::Cnp,
             min_time_between_cnps: Delta::from_us(4),
             cnp_scope: CnpScope::Port,
+            priorities: (0..8).collect(),
         }
     }
 }

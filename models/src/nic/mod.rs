@@ -48,6 +48,8 @@ pub struct NicParams {
     pub priority: [u8; 64],
     /// Priorities (a bit each) whose PFC frames are obeyed and sent.
     pub pfc_priorities: u8,
+    /// Priorities (a bit each) whose marked packets cause notifications.
+    pub np_priorities: u8,
 }
 
 impl NicParams {
@@ -67,10 +69,16 @@ impl NicParams {
                 ack_duplicates: transport.ack_duplicates,
             },
             priority: std::array::from_fn(|dscp| config.qos.priority(dscp as u8)),
-            pfc_priorities: config.pfc.priorities.iter().fold(0, |mask, p| mask | 1 << p),
+            pfc_priorities: mask(&config.pfc.priorities),
+            np_priorities: mask(&config.np.priorities),
             config: config.clone(),
         }
     }
+}
+
+/// A bit for each priority.
+fn mask(priorities: &[u8]) -> u8 {
+    priorities.iter().fold(0, |mask, priority| mask | 1 << priority)
 }
 
 /// Where the requester of a QP stands.

@@ -94,7 +94,7 @@ mod tests {
             ..DcqcnConfig::default()
         }));
         let ready = |pacing| {
-            let mut control = RateControl::new(&config, Rate::from_gbps(10));
+            let mut control = RateControl::new(&config, Rate::from_gbps(10), 3);
             let mut pacer = Pacer::new(Time::ZERO);
             // 1250 B at 10 Gb/s: 1 us. After 0.4 us a cut to 5 Gb/s: the other 750 B take 1.2 us
             pacer.sent(Time::ZERO, 1250, pacing, FrameTime::Exact, &mut control);

@@ -2,15 +2,18 @@
 //!
 //! - `ns3`: a folder of the ns-3 RDMA simulators (HPCC, and what came of it)
 //! - `htsim`: a connection matrix of htsim
-//! - `text`: lines, words and numbers of both
+//! - `nic`: what a host says of its NIC; this gives a part of a scenario
+//! - `text`: lines, words and numbers of all
 
 mod htsim;
+mod nic;
 mod ns3;
 mod text;
 
 use std::fmt;
 
 pub use htsim::{Fabric, HtsimOptions, htsim};
+pub use nic::nic;
 pub use ns3::ns3;
 
 /// A scenario that was made from the files of another tool.

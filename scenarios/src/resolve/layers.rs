@@ -130,7 +130,7 @@ pub(super) fn put(node: &mut Node, key: &str, value: Node) {
 const RIVALS: [(&str, &str); 2] = [("dynamic_th", "static_th"), ("static_th", "dynamic_th")];
 
 /// Overlays `upper` on `lower`; a key also replaces its rival.
-fn lay_over(lower: &mut Node, upper: Node) {
+pub(super) fn lay_over(lower: &mut Node, upper: Node) {
     drop_rivals(lower, &upper);
     lower.overlay(upper);
 }

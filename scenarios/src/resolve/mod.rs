@@ -1,8 +1,8 @@
 //! From a file, presets, `--set` and overrides to one checked scenario.
 //!
 //! Order of precedence, the last one wins: the generic presets, the scenario's `preset`, the
-//! presets of `switch`, `nic` and `nic.congestion`, the file, `--set`; for single devices
-//! `[[override]]`, in the order of the file.
+//! presets of `switch`, `nic` and `nic.congestion`, the file, parts of scenarios (`--with`), `--set`;
+//! for single devices `[[override]]`, in the order of the file.
 
 mod devices;
 mod flows;
@@ -21,7 +21,7 @@ use models::traffic::{self, TrafficConfig};
 
 use devices::Devices;
 use flows::{in_file, inline_flows};
-use layers::Library;
+use layers::{Library, lay_over};
 
 use crate::library::{self, Kind};
 use crate::load::{
@@ -57,6 +57,8 @@ pub struct Loaded {
 /// What goes with the file.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
+    /// Files whose keys are laid over those of the scenario, as given to `--with`.
+    pub with: Vec<PathBuf>,
     /// `path=value`, as given to `--set`.
     pub set: Vec<String>,
     /// Instead of the scenario's own.
@@ -70,7 +72,12 @@ pub struct Complaint(pub String);
 
 /// Loads a scenario: a file, or the name of one in the library.
 pub fn load(name: &str, options: &LoadOptions) -> Result<Loaded, Complaint> {
-    load_found(read(name)?, options)
+    let mut found = read(name)?;
+    for part in &options.with {
+        let text = read_file(part).map_err(|why| Complaint(format!("error: {why}")))?;
+        found.parts.push((part.display().to_string(), text));
+    }
+    load_found(found, options)
 }
 
 fn load_found(found: Found, options: &LoadOptions) -> Result<Loaded, Complaint> {
@@ -91,6 +98,8 @@ struct Found {
     folder: Option<PathBuf>,
     /// As messages call it.
     label: String,
+    /// What is laid over it: name and text.
+    parts: Vec<(String, String)>,
 }
 
 fn read(name: &str) -> Result<Found, Complaint> {
@@ -100,7 +109,7 @@ fn read(name: &str) -> Result<Found, Complaint> {
         if let Some(entry) = library::scenario(name) {
             let label = format!("{name}.toml (built in)");
             let (text, name) = (entry.text.to_owned(), name.to_owned());
-            return Ok(Found { text, name, folder: None, label });
+            return Ok(Found { text, name, folder: None, label, parts: Vec::new() });
         }
         let names = [library::names(Kind::Scenario), library::names(Kind::Paper)].concat();
         let hint = match near_miss(name, names.iter().copied()) {
@@ -113,7 +122,7 @@ fn read(name: &str) -> Result<Found, Complaint> {
     let text = read_file(path).map_err(|why| Complaint(format!("error: {why}")))?;
     let title = path.file_stem().map_or(name.into(), |stem| stem.to_string_lossy().into_owned());
     let folder = path.parent().map(FsPath::to_owned);
-    Ok(Found { text, name: title, folder, label: name.to_owned() })
+    Ok(Found { text, name: title, folder, label: name.to_owned(), parts: Vec::new() })
 }
 
 /// Larger files are refused before they are read.
@@ -140,6 +149,13 @@ fn load_text(
 ) -> Result<Loaded, LoadError> {
     let folder = found.folder.as_deref();
     let mut user = parse(sources, &found.label, &found.text)?;
+    for (label, text) in &found.parts {
+        let part = parse(sources, label, text)?;
+        // a message about a key that is nowhere is one about the scenario
+        let origin = user.origin;
+        lay_over(&mut user, part);
+        user.origin = origin;
+    }
     for argument in &options.set {
         let (path, value) = assignment(sources, argument)?;
         user.set(&path, value)?;
@@ -370,7 +386,13 @@ mod tests {
         let mut sources = Sources::default();
         let options = LoadOptions::default();
         let text = format!("{text}\n{STAR}");
-        let found = Found { text, name: "test".into(), folder: None, label: "test".into() };
+        let found = Found {
+            text,
+            name: "test".into(),
+            folder: None,
+            label: "test".into(),
+            parts: Vec::new(),
+        };
         let loaded = load_text(&mut sources, &found, &options);
         loaded.map_err(|error| error.render(&sources)).unwrap().scenario
     }

@@ -1,16 +1,21 @@
 //! Readers, one for each format.
 
+mod ethtool;
 mod fct;
+mod measured;
 pub(crate) mod ns3;
 mod pfc;
+mod rdma;
 pub(crate) mod report;
 pub(crate) mod series;
+mod sonic;
 mod stats;
 mod text;
 
 use std::path::Path;
 
 pub use fct::{Ns3Flow, read_fct};
+pub use measured::read_measured;
 pub use report::read_report;
 
 use scenarios::packed;
