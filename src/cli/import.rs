@@ -9,6 +9,7 @@ use scenarios::output::write_file;
 use scenarios::resolve::Complaint;
 use sim_core::{Delta, Rate};
 
+use super::sonic::SonicArgs;
 use super::{CommandResult, print};
 
 #[derive(Args)]
@@ -32,6 +33,13 @@ enum Kind {
         file: PathBuf,
         #[command(flatten)]
         network: Network,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// CONFIG_DB of switches that run SONiC: one switch, or a folder of them as a fabric
+    Sonic {
+        #[command(flatten)]
+        sonic: SonicArgs,
         #[command(flatten)]
         target: Target,
     },
@@ -70,6 +78,17 @@ impl ImportArgs {
                 let Network { topology: fabric, link, delay, mtu } = *network;
                 let options = HtsimOptions { fabric, link, delay, mtu };
                 target.write(file, |flows_file| import::htsim(file, &options, flows_file))
+            }
+            Kind::Sonic { sonic, target } => {
+                let mut notes = String::new();
+                let written = target.write(&sonic.paths[0], |csv| {
+                    let ports_file = csv.replace(".csv", ".ports.csv");
+                    let imported = import::sonic(&sonic.paths, &sonic.options(), &ports_file)?;
+                    notes = super::sonic::notes(&imported);
+                    Ok(imported.scenario)
+                });
+                eprint!("{notes}");
+                written
             }
         }
     }

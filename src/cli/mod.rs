@@ -2,6 +2,7 @@
 
 mod check;
 mod compare;
+mod export;
 mod import;
 mod init;
 mod list;
@@ -10,6 +11,7 @@ mod progress;
 mod run;
 mod schema;
 mod show;
+mod sonic;
 
 use std::process::ExitCode;
 
@@ -47,6 +49,8 @@ enum Command {
     Schema(schema::SchemaArgs),
     /// Turn other tools' files into a scenario
     Import(import::ImportArgs),
+    /// Write a scenario's settings in the form of other systems
+    Export(export::ExportArgs),
     /// Compare a run with a reference
     Compare(compare::CompareArgs),
 }
@@ -82,6 +86,7 @@ impl Cli {
             Command::Show(args) => args.run(),
             Command::Schema(args) => args.run(),
             Command::Import(args) => args.run(),
+            Command::Export(args) => args.run(),
             Command::Compare(args) => args.run(),
         };
         result.unwrap_or_else(|complaint| {

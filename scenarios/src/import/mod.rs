@@ -2,16 +2,22 @@
 //!
 //! - `ns3`: a folder of the ns-3 RDMA simulators (HPCC, and what came of it)
 //! - `htsim`: a connection matrix of htsim
-//! - `text`: lines, words and numbers of both
+//! - `sonic`: CONFIG_DB of switches, and back
+//! - `text`: lines, words and numbers of all
 
 mod htsim;
 mod ns3;
+mod sonic;
 mod text;
 
 use std::fmt;
 
 pub use htsim::{Fabric, HtsimOptions, htsim};
 pub use ns3::ns3;
+pub use sonic::{
+    Exported, Finding as SonicFinding, Rule as SonicRule, SonicImport, SonicOptions, sonic,
+    sonic_patches,
+};
 
 /// A scenario that was made from the files of another tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
