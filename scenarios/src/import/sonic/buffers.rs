@@ -73,21 +73,6 @@ impl<'c> BufferTables<'c> {
         asic: Option<&'static Asic>,
         sku: Option<&'c SkuTable>,
     ) -> Result<Self, ImportError> {
-        let by_port = |table: &'static str| {
-            let mut found = BTreeMap::new();
-            for at in config.entries(table) {
-                let (ports, range) = at.members()?;
-                let Some([first, last]) = range else {
-                    let message = "a key `port|number` is expected, such as Ethernet0|3-4";
-                    return Err(at.error(message));
-                };
-                let last = last.min(PRIORITIES - 1);
-                for port in ports {
-                    found.extend((first..=last).map(|number| ((port, number), at)));
-                }
-            }
-            Ok(found)
-        };
         let mut default_th = 0;
         let mut ratio = None;
         for at in config.entries("DEFAULT_LOSSLESS_BUFFER_PARAMETER") {
@@ -110,8 +95,8 @@ impl<'c> BufferTables<'c> {
             asic,
             sku,
             pools: pools(config)?,
-            groups: by_port("BUFFER_PG")?,
-            queues: by_port("BUFFER_QUEUE")?,
+            groups: config.by_number("BUFFER_PG")?,
+            queues: config.by_number("BUFFER_QUEUE")?,
             ratio,
             default_th,
             lossless_mtu,

@@ -22,6 +22,8 @@ mod lldp;
 mod node;
 mod ports;
 mod qos;
+#[cfg(test)]
+mod round_trip;
 mod settings;
 mod sku;
 mod tables;

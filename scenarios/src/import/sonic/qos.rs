@@ -57,19 +57,12 @@ pub(super) struct QosTables<'c> {
 impl<'c> QosTables<'c> {
     pub(super) fn new(config: &'c Config) -> Result<Self, ImportError> {
         let mut maps = BTreeMap::new();
-        for at in config.entries("PORT_QOS_MAP") {
+        let mut entries: Vec<At<'_>> = config.entries("PORT_QOS_MAP").collect();
+        entries.sort_by_key(|at| at.entry.file);
+        for at in entries {
             maps.extend(at.members()?.0.into_iter().map(|port| (port, at)));
         }
-        let mut queues = BTreeMap::new();
-        for at in config.entries("QUEUE") {
-            let (ports, range) = at.members()?;
-            let Some([first, last]) = range else {
-                return Err(at.error("a key `port|queue` is expected, such as Ethernet0|3"));
-            };
-            for port in ports {
-                queues.extend((first..=last).map(|queue| ((port, queue), at)));
-            }
-        }
+        let queues = config.by_number("QUEUE")?;
         let global = maps.remove("global");
         Ok(QosTables { config, maps, global, queues, notes: Vec::new() })
     }

@@ -69,12 +69,6 @@ impl Config {
         Ok(())
     }
 
-    /// Adds an entry that no file has.
-    #[cfg(test)]
-    pub(super) fn table_mut(&mut self, table: &str) -> &mut Table {
-        self.tables.entry(table.to_owned()).or_default()
-    }
-
     /// The names of the tables and their entries.
     pub(super) fn tables(&self) -> &BTreeMap<String, Table> {
         &self.tables
@@ -88,6 +82,31 @@ impl Config {
     pub(super) fn entries(&self, table: &'static str) -> impl Iterator<Item = At<'_>> {
         let entries = self.tables.get(table).into_iter().flatten();
         entries.map(move |(key, entry)| At { config: self, table, key, entry })
+    }
+
+    /// The entries of a table whose keys are ports and numbers, by port and number. Where several
+    /// speak of one, later files win, and narrower ranges within a file.
+    pub(super) fn by_number(
+        &self,
+        table: &'static str,
+    ) -> Result<BTreeMap<(&str, u8), At<'_>>, ImportError> {
+        let mut entries = Vec::new();
+        for at in self.entries(table) {
+            let (ports, range) = at.members()?;
+            let Some([first, last]) = range else {
+                let message = "a key `port|number` is expected, such as Ethernet0|3-4";
+                return Err(at.error(message));
+            };
+            entries.push((at.entry.file, std::cmp::Reverse(last - first), ports, first..=last, at));
+        }
+        entries.sort_by_key(|(file, width, ..)| (*file, *width));
+        let mut found = BTreeMap::new();
+        for (_, _, ports, numbers, at) in entries {
+            for port in ports {
+                found.extend(numbers.clone().map(|number| ((port, number), at)));
+            }
+        }
+        Ok(found)
     }
 
     pub(super) fn get(&self, table: &'static str, key: &str) -> Option<At<'_>> {

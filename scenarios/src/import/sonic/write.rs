@@ -219,7 +219,7 @@ fn write_hosts(out: &mut String, parts: &Parts<'_>) {
         *out += &format!("\n[nccl]\nIB_TC = {tc} # DSCP {dscp}\n");
     }
     *out += "\n[[traffic]]\nname = \"allreduce\"\nkind = \"collective\"\nop = \"all_reduce\"\n\
-             bytes = \"16MiB\"\n";
+             bytes = \"128MiB\"\n";
 }
 
 /// The rate of the first host.
