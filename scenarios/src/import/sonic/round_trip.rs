@@ -74,7 +74,9 @@ fn port_effect(
     let profile = |profile: &ProfileConfig, default: &str| {
         let name = if profile.pool.is_empty() { default } else { &profile.pool };
         let pool = node.buffer.pools.get(name);
-        let size = pool.and_then(|pool| pool.size).map(bytes).filter(|_| name != "ingress");
+        let size = pool.and_then(|pool| pool.size).map_or(node.buffer.size.get(), bytes);
+        // of the main pool, what is planned counts
+        let size = Some(size).filter(|_| name != "ingress");
         let xoff = pool.and_then(|pool| pool.xoff).map(bytes);
         format!(
             "{} {:?} {:?} {} {} {size:?} {xoff:?}",

@@ -218,7 +218,7 @@ fn what_does_not_fit_together_gets_one_message() {
             "\"lanes\": \"1,2,3,4,5,6,7,8\", \"speed\": \"400000\"",
             "\"lanes\": \"1,2,3,4,5,6,7,8\", \"speed\": \"100000\"",
             "leaf1.json: DEVICE_NEIGHBOR|Ethernet192: two speeds on one link: leaf1 Ethernet192 \
-             runs at 400 Gb/s (PORT|Ethernet192.speed), spine1 Ethernet0 at 100 Gb/s \
+             runs at 400 Gbps (PORT|Ethernet192.speed), spine1 Ethernet0 at 100 Gbps \
              (PORT|Ethernet0.speed); one is expected",
         ),
         (
