@@ -13,7 +13,8 @@ fn fabric() -> PathBuf {
 /// Imports a folder of switches; what is printed to stderr.
 fn import(source: &Path, folder: &Path, out: &str) -> String {
     let hosts = fabric().join("hosts.csv");
-    let arguments = ["import", "sonic", source.to_str().unwrap(), "--hosts", hosts.to_str().unwrap()];
+    let arguments =
+        ["import", "sonic", source.to_str().unwrap(), "--hosts", hosts.to_str().unwrap()];
     let output = rocesim(&[&arguments[..], &["-o", out]].concat(), folder);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     text(&output.stderr)
@@ -96,7 +97,10 @@ fn what_is_wrong_is_said_once_and_nothing_is_written() {
         (vec!["import", "sonic", "none.json"], "error: none.json: there is no such file; "),
         (vec!["import", "sonic", "."], "error: .: no switch is in it; "),
         (vec!["export", "sonic", "incast", "-o", "a.toml"], "error: a.toml: "),
-        (vec!["export", "sonic", "incast", "--asic", "tomahawk5x"], "error: incast: there is no ASIC"),
+        (
+            vec!["export", "sonic", "incast", "--asic", "tomahawk5x"],
+            "error: incast: there is no ASIC",
+        ),
     ] {
         let output = rocesim(&arguments, folder.path());
         let error = text(&output.stderr);

@@ -55,10 +55,9 @@ impl ExportArgs {
         for (switches, text) in &exported.patches {
             let files = match exported.patches.len() {
                 1 => vec![out.clone()],
-                _ => switches
-                    .iter()
-                    .map(|name| folder.join(format!("{stem}-{name}.json")))
-                    .collect(),
+                _ => {
+                    switches.iter().map(|name| folder.join(format!("{stem}-{name}.json"))).collect()
+                }
             };
             for file in files {
                 write_file(&file, text)?;

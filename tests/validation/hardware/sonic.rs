@@ -83,7 +83,9 @@ const CASES: &[Case] = &[
 #[test]
 fn imported_configurations_pause_and_drop_where_switches_do() {
     for case in CASES {
-        let Some(path) = common::reference(&format!("sonic/rendered/{}", case.file)) else { return };
+        let Some(path) = common::reference(&format!("sonic/rendered/{}", case.file)) else {
+            return;
+        };
         let text = std::fs::read_to_string(&path).unwrap();
         let mut config: Value = serde_json::from_str(&text).unwrap();
         rewire(&mut config, case);
@@ -105,7 +107,8 @@ fn imported_configurations_pause_and_drop_where_switches_do() {
             ..SonicOptions::default()
         };
         let (xoff, drop) = counts(&file, &options);
-        let told = format!("{} at {}, {}: XOFF {xoff}, drop {drop}", case.file, case.speed, case.cable);
+        let told =
+            format!("{} at {}, {}: XOFF {xoff}, drop {drop}", case.file, case.speed, case.cable);
         say(&told);
         assert!(xoff.abs_diff(case.xoff) <= 1, "{told}; {} is measured", case.xoff);
         assert!(drop.abs_diff(case.drop) <= 1, "{told}; {} is measured", case.drop);
@@ -119,7 +122,8 @@ fn rewire(config: &mut Value, case: &Case) {
     let ports: Vec<String> = cables.keys().cloned().collect();
     if case.all_ports {
         for port in ports {
-            config["BUFFER_PG"][format!("{port}|0")] = json!({ "profile": "ingress_lossy_profile" });
+            config["BUFFER_PG"][format!("{port}|0")] =
+                json!({ "profile": "ingress_lossy_profile" });
             config["BUFFER_QUEUE"][format!("{port}|3-4")] =
                 json!({ "profile": "egress_lossless_profile" });
         }
@@ -134,7 +138,8 @@ fn counts(file: &Path, options: &SonicOptions) -> (u64, u64) {
     std::fs::write(&scenario, &imported.scenario.toml).unwrap();
     let loaded = load(scenario.to_str().unwrap(), &LoadOptions::default());
     let loaded = loaded.unwrap_or_else(|error| panic!("{error}\n{}", imported.scenario.toml));
-    let mut plans = scenarios::simulate::plans(&loaded, 1).unwrap_or_else(|error| panic!("{error}"));
+    let mut plans =
+        scenarios::simulate::plans(&loaded, 1).unwrap_or_else(|error| panic!("{error}"));
     let mut bench = Bench::new(plans[0].buffers.swap_remove(0), 0);
     let xoff = bench.trigger(0, 1);
     (xoff, xoff + bench.headroom(0, 1) + 1)

@@ -220,8 +220,11 @@ impl Asic {
         folder: Option<&str>,
     ) -> Result<Option<(&'static Asic, String)>, ImportError> {
         if let Some(name) = named {
-            let asic = Asic::named(name)
-                .map_err(|message| ImportError { file: "--asic".into(), line: None, message })?;
+            let asic = Asic::named(name).map_err(|message| ImportError {
+                file: "--asic".into(),
+                line: None,
+                message,
+            })?;
             return Ok(Some((asic, format!("--asic {name}"))));
         }
         let metadata = config.get("DEVICE_METADATA", "localhost");

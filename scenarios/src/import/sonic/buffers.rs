@@ -181,11 +181,7 @@ impl<'c> BufferTables<'c> {
         Ok(Group {
             name: at.place(),
             file: at.file().to_owned(),
-            profile: ProfileConfig {
-                dynamic_th,
-                static_th: static_th.map(Size::bytes),
-                ..profile
-            },
+            profile: ProfileConfig { dynamic_th, static_th: static_th.map(Size::bytes), ..profile },
             xoff,
             is_made: false,
         })
@@ -237,7 +233,8 @@ impl<'c> BufferTables<'c> {
     /// The lossless profile that SONiC makes at a port, if anything says which: the table of the
     /// SKU, or the dynamic model.
     fn would_make(&self, port: &Port) -> Result<Option<Group>, ImportError> {
-        if self.is_dynamic || self.sku.is_some_and(|sku| sku.row(port.rate, &port.cable).is_some()) {
+        if self.is_dynamic || self.sku.is_some_and(|sku| sku.row(port.rate, &port.cable).is_some())
+        {
             return self.made(port, &format!("PORT_QOS_MAP|{}", port.name), None).map(Some);
         }
         let Some(sku) = self.sku else { return Ok(None) };

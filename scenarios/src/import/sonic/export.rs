@@ -10,7 +10,6 @@ use models::switch::{
     Headroom, MarkAt, ProfileConfig, SchedulerUnit, SwitchConfig, Trust, WredConfig,
 };
 
-
 use super::asic::{Asic, PoolSize};
 use super::joins::table;
 use super::tables::natural;
@@ -191,8 +190,7 @@ impl Export<'_> {
             Headroom::Size(size) => size.to_bytes(cell),
             _ => plan.buffers[switch].headroom[slot],
         };
-        let link =
-            format!("{}_{}m", info.rate.bps() / 1_000_000, info.delay.ps().div_ceil(5000));
+        let link = format!("{}_{}m", info.rate.bps() / 1_000_000, info.delay.ps().div_ceil(5000));
         self.groups(config, xoff, &link, name);
         self.queues(config, name)?;
         self.port_maps(config, name);
@@ -203,8 +201,7 @@ impl Export<'_> {
     fn groups(&mut self, config: &SwitchConfig, xoff: u64, link: &str, name: &str) {
         let qos = &config.qos;
         let tcs = 0..PRIORITIES;
-        let reached: Vec<u8> =
-            tcs.map(|tc| qos.tc_to_pg.get(&tc).copied().unwrap_or(tc)).collect();
+        let reached: Vec<u8> = tcs.map(|tc| qos.tc_to_pg.get(&tc).copied().unwrap_or(tc)).collect();
         let mut runs = Runs::default();
         for number in 0..PRIORITIES {
             let lossless = config.pfc.priorities.contains(&number);
@@ -356,9 +353,7 @@ impl Export<'_> {
             (0..count).map(value).collect::<BTreeMap<u8, u8>>()
         };
         let by_header = match qos.trust {
-            Trust::Dscp => {
-                ("dscp_to_tc_map", "DSCP_TO_TC_MAP", whole(&qos.dscp_to_tc, 64, |_| 0))
-            }
+            Trust::Dscp => ("dscp_to_tc_map", "DSCP_TO_TC_MAP", whole(&qos.dscp_to_tc, 64, |_| 0)),
             Trust::Pcp => ("dot1p_to_tc_map", "DOT1P_TO_TC_MAP", whole(&qos.pcp_to_tc, 8, |n| n)),
         };
         let maps = [

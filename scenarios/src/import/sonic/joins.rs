@@ -127,11 +127,8 @@ fn see(
     claims: &mut Ports,
     told: Told,
 ) -> Result<(), ImportError> {
-    let fail = |message: String| ImportError {
-        file: told.file.clone(),
-        line: Some(told.line),
-        message,
-    };
+    let fail =
+        |message: String| ImportError { file: told.file.clone(), line: Some(told.line), message };
     let Some(&number) = index.get(told.switch.as_str()) else {
         let near = near_miss(&told.switch, index.keys().copied())
             .map_or(String::new(), |near| format!("; did you mean {near:?}?"));
@@ -190,8 +187,12 @@ impl Joiner<'_> {
 
     /// What LLDP has seen holds at both ends; what was written otherwise is out of date.
     fn settle(&mut self) {
-        let seen: Vec<_> =
-            self.claims.iter().filter(|(_, claim)| claim.is_seen).map(|(p, c)| (*p, c.clone())).collect();
+        let seen: Vec<_> = self
+            .claims
+            .iter()
+            .filter(|(_, claim)| claim.is_seen)
+            .map(|(p, c)| (*p, c.clone()))
+            .collect();
         for (here, claim) in seen {
             let Some(there) = self.target(&claim) else { continue };
             if self.claims.get(&there).is_some_and(|other| other.is_seen) {
@@ -214,7 +215,10 @@ impl Joiner<'_> {
         for (here, there, other) in stale {
             let Some(claim) = self.claims.remove(&here) else { continue };
             let far = self.name(there);
-            let message = format!("{}: {far} is left out: {} saw {} there", claim.place, other.place, other.peer);
+            let message = format!(
+                "{}: {far} is left out: {} saw {} there",
+                claim.place, other.place, other.peer
+            );
             self.warnings.push(message);
         }
     }
@@ -288,7 +292,8 @@ impl Joiner<'_> {
         if !outside.is_empty() {
             let count = counted(outside.len(), "port");
             let first = &outside[0];
-            self.warnings.push(format!("{count} to neighbours without a file left out: {first} .."));
+            self.warnings
+                .push(format!("{count} to neighbours without a file left out: {first} .."));
         }
         Ok(())
     }

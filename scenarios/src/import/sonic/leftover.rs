@@ -20,10 +20,7 @@ const READ: &[(&str, &[&str])] = &[
     ("PORTCHANNEL", &[]),
     ("DEVICE_NEIGHBOR", &["name", "port"]),
     ("BUFFER_POOL", &["type", "mode", "size", "xoff"]),
-    (
-        "BUFFER_PROFILE",
-        &["pool", "size", "dynamic_th", "static_th", "xoff", "xon", "xon_offset"],
-    ),
+    ("BUFFER_PROFILE", &["pool", "size", "dynamic_th", "static_th", "xoff", "xon", "xon_offset"]),
     ("BUFFER_PG", &["profile"]),
     ("BUFFER_QUEUE", &["profile"]),
     ("DEFAULT_LOSSLESS_BUFFER_PARAMETER", &["default_dynamic_th", "over_subscribe_ratio"]),

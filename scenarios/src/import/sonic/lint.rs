@@ -111,7 +111,8 @@ impl Lint {
         let (file, place) = (file.to_owned(), place.to_owned());
         let key = Key { severity: std::cmp::Reverse(severity), file, rule, place, text };
         let ports = self.found.entry(key).or_default();
-        ports.extend(port.map(|port| port.port.name.clone()));
+        let name = port.map(|port| &port.port.name).filter(|name| !ports.contains(name));
+        ports.extend(name.cloned());
     }
 
     fn findings(self) -> Vec<Finding> {
@@ -139,7 +140,8 @@ impl Lint {
             let at = |map: &BTreeMap<u8, u8>| map.get(&tc).copied().unwrap_or(tc);
             (at(&maps.tc_to_queue), at(&maps.tc_to_pg))
         };
-        let paused: Vec<u8> = port.qos.pfc.iter().map(|priority| queue_of(port, *priority)).collect();
+        let paused: Vec<u8> =
+            port.qos.pfc.iter().map(|priority| queue_of(port, *priority)).collect();
         let mut lost: BTreeMap<(u8, u8), Vec<u8>> = BTreeMap::new();
         for dscp in 0..64 {
             let (queue, pg) = way(dscp);

@@ -213,7 +213,8 @@ fn bench(switch: &Switch) -> Result<Fabric, ImportError> {
 fn fabric_of_hosts(fabric: Fabric, switches: &[Switch]) -> Result<Fabric, ImportError> {
     let files = || switches.first().map_or(String::new(), |s| s.config.files.join(", "));
     let fail = |message: String| ImportError { file: files(), line: None, message };
-    let with_cables = fabric.cables.iter().filter(|cable| matches!(cable.ends[0], End::Host { .. }));
+    let with_cables =
+        fabric.cables.iter().filter(|cable| matches!(cable.ends[0], End::Host { .. }));
     if with_cables.count() < 2 {
         let message = "a fabric needs two hosts at least: --hosts FILE.csv names them (host,switch,\
                        port)";

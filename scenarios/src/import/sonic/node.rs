@@ -11,6 +11,7 @@ use super::asic::{Asic, PoolSize};
 use super::buffers::{BufferTables, Group, PortBuffers};
 use super::ports::{Port, ports};
 use super::qos::{PortQos, QosTables, Watchdog, watchdogs};
+use super::settings::classes;
 use super::sku::SkuTable;
 use super::tables::Config;
 use crate::import::ImportError;
@@ -149,9 +150,8 @@ impl Switch {
     /// The port that neighbours call so, by its name or its alias.
     pub(super) fn port(&self, name: &str) -> Option<usize> {
         let by_name = self.ports.iter().position(|port| port.port.name == name);
-        by_name.or_else(|| {
-            self.ports.iter().position(|port| port.port.alias.as_deref() == Some(name))
-        })
+        by_name
+            .or_else(|| self.ports.iter().position(|port| port.port.alias.as_deref() == Some(name)))
     }
 
     /// The name of its preset.
@@ -168,19 +168,25 @@ impl Switch {
 struct Taken {
     /// Reserves, rounded up to cells.
     reserve: u64,
+    /// The same in the simulator, where each group has a profile: its own or that of its class.
+    simulated: u64,
     /// Headrooms of all lossless groups.
     headroom: u64,
     ports: u64,
 }
 
 fn taken(ports: &[SwitchPort], cell: u64) -> Taken {
-    let mut taken = Taken { reserve: 0, headroom: 0, ports: 0 };
+    let mut taken = Taken { reserve: 0, simulated: 0, headroom: 0, ports: 0 };
+    let reserve =
+        |group: &Group| group.profile.reserve.to_bytes(Bytes::new(cell)).next_multiple_of(cell);
     for port in ports.iter().filter(|port| port.is_in_use) {
         taken.ports += 1;
-        for group in port.buffers.groups.values() {
-            let bytes = group.profile.reserve.to_bytes(Bytes::new(cell));
-            taken.reserve += bytes.next_multiple_of(cell);
-        }
+        let groups = &port.buffers.groups;
+        taken.reserve += groups.values().map(reserve).sum::<u64>();
+        let classes = classes(groups, &port.qos.pfc);
+        let usual = |number: &u8| classes[usize::from(!port.qos.pfc.contains(number))];
+        let simulated = (0..8).filter_map(|number| groups.get(&number).or(usual(&number)));
+        taken.simulated += simulated.map(reserve).sum::<u64>();
         taken.headroom += port.lossless().filter_map(|(_, group)| group.xoff).sum::<u64>();
     }
     taken
@@ -228,21 +234,27 @@ fn buffer(tables: &BufferTables<'_>, asic: Option<&Asic>, ports: &[SwitchPort]) 
                 largest = largest.max((pool.size.unwrap_or(0), format!("{place}.size")));
             }
         }
-        let config = PoolConfig {
-            size: size.map(Size::bytes),
-            xoff: shared_headroom.map(Size::bytes),
-        };
+        let config =
+            PoolConfig { size: size.map(Size::bytes), xoff: shared_headroom.map(Size::bytes) };
         buffer.pools.insert(name.clone(), config);
         buffer.pools_from.insert(name.clone(), from);
     }
-    if buffer.size.is_none() && !tables.pools.is_empty() {
-        let private = match buffer.main[0].as_ref().is_some_and(|main| tables.shares_headroom(main)) {
+    if !tables.pools.is_empty() {
+        let private = match buffer.main[0].as_ref().is_some_and(|main| tables.shares_headroom(main))
+        {
             true => 0,
             false => taken.headroom,
         };
-        let needed = ingress + taken.reserve + private;
+        let needed = ingress + taken.simulated + private;
         let memory = (asic.and_then(|asic| asic.memory).unwrap_or(0), "the ASIC".to_owned());
-        let (size, from) = largest.max(memory).max((needed, "pools, reserves, headroom".into()));
+        let told = match buffer.size {
+            Some(size) => (size, buffer.size_from.clone()),
+            None => largest.max(memory),
+        };
+        let (size, from) = match told.0 >= needed {
+            true => told,
+            false => (needed, "pools, reserves, headroom".to_owned()),
+        };
         buffer.size = Some(size.next_multiple_of(cell));
         buffer.size_from = from;
     }

@@ -38,9 +38,9 @@ impl Port {
         metres(&self.cable).unwrap_or(0)
     }
 
-    /// Propagation delay of its cable, at 5 ns/m.
+    /// Propagation delay of its cable, at 5 ns/m; `0m`, which unused ports have, counts as 1 m.
     pub(super) fn delay(&self) -> Delta {
-        Delta::from_ns(5 * self.metres())
+        Delta::from_ns(5 * self.metres().max(1))
     }
 }
 

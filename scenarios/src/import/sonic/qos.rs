@@ -114,7 +114,11 @@ impl<'c> QosTables<'c> {
         // without a map every frame is class 0; a port without one in a file of buffers is another
         // matter, and its caller knows
         qos.maps = SwitchQosConfig {
-            trust: if dscp_to_tc.is_none() && pcp_to_tc.is_some() { Trust::Pcp } else { Trust::Dscp },
+            trust: if dscp_to_tc.is_none() && pcp_to_tc.is_some() {
+                Trust::Pcp
+            } else {
+                Trust::Dscp
+            },
             dscp_to_tc: dscp_to_tc.unwrap_or_default(),
             pcp_to_tc: pcp_to_tc.unwrap_or_default(),
             tc_to_queue: tc_to_queue.unwrap_or_default(),
@@ -133,14 +137,15 @@ impl<'c> QosTables<'c> {
             let at = |map: &BTreeMap<u8, u8>| map.get(&tc).copied().unwrap_or(tc);
             (at(&maps.tc_to_queue), at(&maps.tc_to_pg))
         };
-        let high: Vec<u8> =
-            maps.dscp_to_tc.values().copied().filter(|tc| *tc >= CLASSES).collect();
+        let high: Vec<u8> = maps.dscp_to_tc.values().copied().filter(|tc| *tc >= CLASSES).collect();
         for tc in high {
             let wanted = way(maps, tc);
             let twin = (0..CLASSES).find(|low| way(maps, *low) == wanted);
             if twin.is_none() {
                 let from = qos.from.get("dscp_to_tc_map").map_or("", String::as_str);
-                self.note(format!("{from}: class {tc} has no room in the simulator: it is class 0"));
+                self.note(format!(
+                    "{from}: class {tc} has no room in the simulator: it is class 0"
+                ));
             }
             for class in maps.dscp_to_tc.values_mut().filter(|class| **class == tc) {
                 *class = twin.unwrap_or(0);
@@ -238,7 +243,8 @@ fn pairs(at: &At<'_>, most: u8) -> Result<BTreeMap<u8, u8>, ImportError> {
 fn wred(at: &At<'_>, marks_red: bool) -> Result<Wred, ImportError> {
     let colour = if marks_red { "red" } else { "green" };
     let ecn = at.field("ecn").unwrap_or("ecn_none");
-    let words = ["none", "all", "green", "yellow", "red", "green_yellow", "green_red", "yellow_red"];
+    let words =
+        ["none", "all", "green", "yellow", "red", "green_yellow", "green_red", "yellow_red"];
     let Some(colours) = ecn.strip_prefix("ecn_").filter(|rest| words.contains(rest)) else {
         let message = format!("ecn: {} is no mode; ecn_all or ecn_none is expected", quoted(ecn));
         return Err(at.error(message));

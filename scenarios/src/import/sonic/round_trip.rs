@@ -109,7 +109,9 @@ fn port_effect(
             out,
             " queue {number} {} {scheduled} {marks:?} paused by {:?}",
             profile(queue, "egress"),
-            (0..8).filter(|priority| at(&qos.pfc_to_queue, *priority) == number).collect::<Vec<u8>>()
+            (0..8)
+                .filter(|priority| at(&qos.pfc_to_queue, *priority) == number)
+                .collect::<Vec<u8>>()
         );
     }
 }
@@ -120,7 +122,8 @@ fn there_and_back(text: &str, asic: Option<&str>) {
     let exported = sonic_patches(&scenario, &plan, None, asic).unwrap_or_else(|e| panic!("{e}"));
     let [(_, patch)] = exported.patches.as_slice() else { panic!("{}", exported.patches.len()) };
     let folder = tempfile::tempdir().unwrap();
-    let ports = (0..PORTS).map(|port| format!("\"Ethernet{}\": {{ \"speed\": \"100000\" }}", 4 * port));
+    let ports =
+        (0..PORTS).map(|port| format!("\"Ethernet{}\": {{ \"speed\": \"100000\" }}", 4 * port));
     let base = format!("{{ \"PORT\": {{ {} }} }}", ports.collect::<Vec<_>>().join(", "));
     let files = [("config_db.json", base.as_str()), ("patch.json", patch)].map(|(name, text)| {
         let path = folder.path().join(name);
@@ -136,8 +139,10 @@ fn there_and_back(text: &str, asic: Option<&str>) {
 /// Only the lines that differ are shown.
 fn pretty_eq(before: &str, after: &str, patch: &str) {
     let differing: Vec<_> = before.lines().zip(after.lines()).filter(|(a, b)| a != b).collect();
-    assert!(differing.is_empty() && before.lines().count() == after.lines().count(),
-        "{differing:#?}\n{patch}");
+    assert!(
+        differing.is_empty() && before.lines().count() == after.lines().count(),
+        "{differing:#?}\n{patch}"
+    );
 }
 
 #[test]

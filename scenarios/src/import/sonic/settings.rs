@@ -110,8 +110,9 @@ fn most_common<'s>(all: impl Iterator<Item = &'s Settings>) -> Settings {
 }
 
 fn differing(own: &Settings, base: &Settings) -> Settings {
-    let differs =
-        |(key, setting): &(&String, &Setting)| base.get(*key).map(|b| &b.value) != Some(&setting.value);
+    let differs = |(key, setting): &(&String, &Setting)| {
+        base.get(*key).map(|b| &b.value) != Some(&setting.value)
+    };
     let own = own.iter().filter(differs);
     own.map(|(key, setting)| (key.clone(), setting.clone())).collect()
 }
@@ -151,7 +152,7 @@ impl Present {
 }
 
 /// The profile of the lossless and of the lossy class: that of their first group.
-fn classes<'g>(found: &'g BTreeMap<u8, Group>, pfc: &[u8]) -> [Option<&'g Group>; 2] {
+pub(super) fn classes<'g>(found: &'g BTreeMap<u8, Group>, pfc: &[u8]) -> [Option<&'g Group>; 2] {
     [true, false].map(|lossless| {
         let mut all = found.iter().filter(|(number, _)| pfc.contains(number) == lossless);
         all.next().map(|(_, group)| group)

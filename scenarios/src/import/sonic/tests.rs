@@ -45,7 +45,11 @@ fn a_healthy_fabric_has_no_findings_and_every_cable_once() {
     assert_eq!(found.scenario.warnings, Vec::<String>::new());
     // 16 to hosts, 4 leaves x 4 uplinks
     assert_eq!(found.scenario.toml.matches("{ a = ").count(), 32);
-    assert!(!found.scenario.toml.contains("[[override]]\nports"), "{}", found.scenario.toml);
+    // only headroom differs, by cable
+    let sets: Vec<_> =
+        found.scenario.toml.lines().filter(|line| line.starts_with("set.")).collect();
+    assert_eq!(sets.len(), 2, "{sets:?}");
+    assert!(sets.iter().all(|line| line.starts_with("set.\"switch.pfc.headroom\" = ")));
     let loopbacks = "LOOPBACK_INTERFACE (12 rows)".to_owned();
     assert!(found.leftover.contains(&loopbacks), "{:?}", found.leftover);
 }
@@ -63,7 +67,10 @@ const PROFILE_5M: &str = "\"xoff\": \"178562\"";
 
 const MISTAKES: &[Mistake] = &[
     Mistake {
-        changes: &[("\"3\": \"3\", \"4\": \"4\", \"5\": \"0\"", "\"3\": \"0\", \"4\": \"4\", \"5\": \"0\"")],
+        changes: &[(
+            "\"3\": \"3\", \"4\": \"4\", \"5\": \"0\"",
+            "\"3\": \"0\", \"4\": \"4\", \"5\": \"0\"",
+        )],
         rule: Rule::LosslessInLossyGroup,
         severity: Severity::Error,
         place: "TC_TO_PRIORITY_GROUP_MAP|AZURE (Ethernet0 and 7 more ports)",
@@ -111,7 +118,10 @@ const MISTAKES: &[Mistake] = &[
     Mistake {
         // 66,394,076 - 27,200,352 less 8 ports x (2 x 2540 + 70 x 254) = 39,010,844 B in two halves;
         // a fifth of one is 3,901,084, and 2540 reserved
-        changes: &[("\"green_max_threshold\": \"2097152\"", "\"green_max_threshold\": \"8388608\"")],
+        changes: &[(
+            "\"green_max_threshold\": \"2097152\"",
+            "\"green_max_threshold\": \"8388608\"",
+        )],
         rule: Rule::PfcBeforeEcn,
         severity: Severity::Warning,
         place: "WRED_PROFILE|AZURE_LOSSLESS",
@@ -173,8 +183,10 @@ const MISTAKES: &[Mistake] = &[
 fn each_mistake_is_found_where_it_is_and_with_what_comes_of_it() {
     for mistake in MISTAKES {
         let folder = broken("leaf1.json", mistake.changes);
-        let options =
-            SonicOptions { hosts: Some(folder.path().join("hosts.csv")), ..SonicOptions::default() };
+        let options = SonicOptions {
+            hosts: Some(folder.path().join("hosts.csv")),
+            ..SonicOptions::default()
+        };
         let found = import(folder.path(), &options).unwrap().findings;
         let first = found.iter().find(|finding| {
             finding.rule == mistake.rule
@@ -286,8 +298,10 @@ fn what_does_not_fit_together_gets_one_message() {
     for (file, from, to, message) in cases {
         let folder = broken(file, &[(from, to)]);
         let place = folder.path().display().to_string();
-        let options =
-            SonicOptions { hosts: Some(folder.path().join("hosts.csv")), ..SonicOptions::default() };
+        let options = SonicOptions {
+            hosts: Some(folder.path().join("hosts.csv")),
+            ..SonicOptions::default()
+        };
         let error = import(folder.path(), &options).unwrap_err().to_string();
         assert_eq!(error, format!("{place}/{}", message.replace("{}", &place)), "{file}: {to}");
     }
@@ -325,8 +339,12 @@ fn lldp_settles_what_one_end_leaves_open() {
     // the same as a table; and what LLDP saw elsewhere replaces what was written
     let table = folder.path().join("seen.csv");
     std::fs::write(&table, "switch,port,peer,peer_port\nspine1,Ethernet0,leaf1,etp25\n").unwrap();
-    assert_eq!(links(&import(folder.path(), &options(vec![table.clone()])).unwrap()), links(&healthy));
-    std::fs::write(&table, "switch,port,peer,peer_port\nspine1,Ethernet0,leaf2,Ethernet192\n").unwrap();
+    assert_eq!(
+        links(&import(folder.path(), &options(vec![table.clone()])).unwrap()),
+        links(&healthy)
+    );
+    std::fs::write(&table, "switch,port,peer,peer_port\nspine1,Ethernet0,leaf2,Ethernet192\n")
+        .unwrap();
     let moved = import(folder.path(), &options(vec![table])).unwrap();
     assert_eq!(moved.scenario.warnings.len(), 2, "{:?}", moved.scenario.warnings);
     assert_eq!(links(&moved).len(), 31);
@@ -354,7 +372,8 @@ fn one_switch_in_several_files_and_forms() {
                                 "dscp_to_tc_map": "[DSCP_TO_TC_MAP|A]" } },
              "DSCP_TO_TC_MAP": { "A": { "24": 3, "48": "6" } } }"#,
     );
-    let options = SonicOptions { speed: Some("50Gbps".parse().unwrap()), ..SonicOptions::default() };
+    let options =
+        SonicOptions { speed: Some("50Gbps".parse().unwrap()), ..SonicOptions::default() };
     let found = sonic(&[buffers, qos], &options, "p.csv").unwrap();
     let toml = &found.scenario.toml;
     for line in [
@@ -369,7 +388,10 @@ fn one_switch_in_several_files_and_forms() {
     ] {
         assert!(toml.contains(line), "{line}\n{toml}");
     }
-    assert_eq!(found.scenario.files[0].1, "switch,port,name\nbuffers,0,Ethernet0\nbuffers,1,Ethernet4\n");
+    assert_eq!(
+        found.scenario.files[0].1,
+        "switch,port,name\nbuffers,0,Ethernet0\nbuffers,1,Ethernet4\n"
+    );
 }
 
 /// The dynamic model: NVIDIA's formula, for a rate, a cable and an MTU.
@@ -432,7 +454,8 @@ fn published_configurations_are_imported_and_found_as_they_are() {
         (&["buffers-dell6100.json", "qos-dell6100.json"], "tomahawk", Some("th1_7060cx_32s_D48C8")),
     ];
     for (files, asic, sku) in sets {
-        let paths: Vec<PathBuf> = files.iter().map(|file| root.join("rendered").join(file)).collect();
+        let paths: Vec<PathBuf> =
+            files.iter().map(|file| root.join("rendered").join(file)).collect();
         let options = SonicOptions {
             asic: Some((*asic).to_owned()),
             sku_tables: sku.map(|sku| root.join(sku)),
@@ -446,14 +469,17 @@ fn published_configurations_are_imported_and_found_as_they_are() {
         let loaded = loaded.unwrap_or_else(|error| panic!("{files:?}: {error}"));
         crate::simulate::plans(&loaded, 1).unwrap_or_else(|error| panic!("{files:?}: {error}"));
         for finding in &found.findings {
-            let known = JUSTIFIED.iter().any(|(of, on, rule, _)| {
-                of == files && on == asic && *rule == finding.rule
-            });
+            let known = JUSTIFIED
+                .iter()
+                .any(|(of, on, rule, _)| of == files && on == asic && *rule == finding.rule);
             assert!(known, "{files:?}: {finding}");
         }
         let expected = JUSTIFIED.iter().filter(|(of, on, ..)| of == files && on == asic);
         for (.., rule, _) in expected {
-            assert!(found.findings.iter().any(|finding| finding.rule == *rule), "{files:?}: {rule:?}");
+            assert!(
+                found.findings.iter().any(|finding| finding.rule == *rule),
+                "{files:?}: {rule:?}"
+            );
         }
     }
 }
