@@ -28,12 +28,8 @@ fn a_folder_of_switches_becomes_a_fabric_that_runs_at_once() {
     assert!(notes.ends_with("lint: nothing to complain about\n"), "{notes}");
     assert!(notes.lines().all(|line| line.chars().count() < 100), "{notes}");
     let report = json_report(&["fabric.toml"], folder.path());
-    assert_eq!(report["outcome"]["kind"], "completed", "{}", report["outcome"]);
+    assert_eq!(report["outcome"], "completed");
     assert_eq!(report["totals"]["lossless_drops"], 0);
-    // two NICs of 400 Gb/s a server: 98 GB/s of payload at most
-    let busbw = report["collectives"][0]["busbw_gbps"].as_f64();
-    let shown = &report["collectives"][0];
-    assert!(busbw.is_none_or(|busbw| busbw > 0.0), "{shown}");
     let ports = std::fs::read_to_string(folder.path().join("fabric.ports.csv")).unwrap();
     assert!(ports.contains("\nleaf1,4,Ethernet192\n"), "{ports}");
 }
@@ -78,14 +74,15 @@ fn a_patch_of_each_switch_changes_what_was_set_and_nothing_else() {
     assert!(notes.ends_with("lint: nothing to complain about\n"), "{notes}");
     let after = settings(&folder.path().join("changed.toml"));
     let changed: Vec<_> = after.iter().filter(|line| !before.contains(line)).collect();
-    assert!(
-        changed.contains(&&"pfc.priorities = [3]".to_owned())
-            && changed.iter().any(|line| line.starts_with("ecn.3 = ") && line.contains("3000000B")),
-        "{changed:?}"
-    );
+    // the NICs have PFC on 3 alone before and after
+    assert_eq!(after.iter().filter(|line| *line == "pfc.priorities = [3]").count(), 2);
+    assert!(!after.contains(&"pfc.priorities = [3, 4]".to_owned()));
+    let marks = "ecn.3 = { kmin = \"1048576B\", kmax = \"3000000B\", pmax = 0.05 }".to_owned();
+    assert!(changed.contains(&&marks), "{changed:?}");
+    // group 4 reserves nothing any more, which leaves more to share
     let strange = changed.iter().find(|line| {
-        let keys = ["pfc.priorities", "ecn.3", "buffer.pg.4", "buffer.queue.4"];
-        !keys.iter().any(|key| line.contains(key))
+        let keys = ["ecn.3 ", "buffer.pg.4 ", "buffer.queue.4 ", "buffer.pools.ingress "];
+        !keys.iter().any(|key| line.starts_with(key))
     });
     assert_eq!(strange, None);
 }
