@@ -142,8 +142,7 @@ fn counts(file: &Path, options: &SonicOptions) -> (u64, u64) {
     std::fs::write(&scenario, &imported.scenario.toml).unwrap();
     let loaded = load(scenario.to_str().unwrap(), &LoadOptions::default());
     let loaded = loaded.unwrap_or_else(|error| panic!("{error}\n{}", imported.scenario.toml));
-    let mut plans =
-        scenarios::simulate::plans(&loaded, 1).unwrap_or_else(|error| panic!("{error}"));
+    let plans = scenarios::simulate::plans(&loaded, 1).unwrap_or_else(|error| panic!("{error}"));
     let mut bench = Bench::new(BufferPlan::clone(&plans[0].buffers[0]), 0);
     let xoff = bench.trigger(0, 1);
     (xoff, xoff + bench.headroom(0, 1) + 1)

@@ -150,7 +150,7 @@ struct Export<'a> {
     switch: &'a str,
 }
 
-fn pool_name<'p>(pool: &'p str, is_ingress: bool) -> &'p str {
+fn pool_name(pool: &str, is_ingress: bool) -> &str {
     match (pool, is_ingress) {
         ("", true) | ("ingress", _) => "ingress_lossless_pool",
         ("", false) | ("egress", _) => "egress_lossless_pool",

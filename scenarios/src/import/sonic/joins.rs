@@ -507,7 +507,7 @@ pub(super) fn table(
         let message = format!("the column `{missing}` is missing; {} are expected", must.join(","));
         return Err(file.error_at(1, message));
     }
-    let columns: Vec<Option<usize>> = known.iter().map(|name| place(name)).collect();
+    let columns: Vec<Option<usize>> = known.iter().map(place).collect();
     let mut rows = Vec::new();
     for record in reader.records() {
         let record = record.map_err(bad)?;

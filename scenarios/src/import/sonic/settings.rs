@@ -57,8 +57,7 @@ pub(super) fn layers(used: &[Used<'_>]) -> Layers {
             used.ports.iter().map(settings).collect()
         })
         .collect();
-    let mut layers = Layers::default();
-    layers.base = most_common(nodes.iter());
+    let mut layers = Layers { base: most_common(nodes.iter()), overrides: Vec::new() };
     layers.base.extend(most_common(ports.iter().flatten()));
     let mut by_node: BTreeMap<Settings, Vec<String>> = BTreeMap::new();
     let mut by_port: BTreeMap<Settings, Vec<String>> = BTreeMap::new();
