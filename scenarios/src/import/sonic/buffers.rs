@@ -76,12 +76,12 @@ impl<'c> BufferTables<'c> {
         let mut default_th = 0;
         let mut ratio = None;
         for at in config.entries("DEFAULT_LOSSLESS_BUFFER_PARAMETER") {
-            default_th = at.number("default_dynamic_th")?.unwrap_or(0);
+            default_th = at.threshold("default_dynamic_th")?.unwrap_or(0);
             ratio = at.number("over_subscribe_ratio")?.filter(|ratio| *ratio > 0);
         }
         let (mut lossless_mtu, mut small_packets) = (LOSSLESS_MTU, 100);
         for at in config.entries("LOSSLESS_TRAFFIC_PATTERN") {
-            lossless_mtu = at.number("mtu")?.unwrap_or(LOSSLESS_MTU);
+            lossless_mtu = at.bytes("mtu")?.unwrap_or(LOSSLESS_MTU);
             small_packets = at.number("small_packet_percentage")?.unwrap_or(100);
             if small_packets > 100 {
                 let message = format!("small_packet_percentage: {small_packets} is above 100");
@@ -166,17 +166,18 @@ impl<'c> BufferTables<'c> {
     fn profile(&self, at: &At<'c>) -> Result<Group, ImportError> {
         let pool = plain(at.must("pool")?, "BUFFER_POOL");
         at.refers("pool", "BUFFER_POOL")?;
-        let size = at.number("size")?.unwrap_or(0);
-        let xoff: Option<u64> = at.number("xoff")?;
-        let dynamic_th: Option<i8> = at.number("dynamic_th")?;
+        let size = at.bytes("size")?.unwrap_or(0);
+        let xoff = at.bytes("xoff")?;
+        let dynamic_th = at.threshold("dynamic_th")?;
         let static_th: Option<u64> = at.number("static_th")?;
+        // as large as a size in a scenario may be: a limit that is none
+        if static_th.is_some_and(|size| size > 1_000_000_000_000_000_000) {
+            return Err(at.error("static_th: at most 10^18 B are expected"));
+        }
         if dynamic_th.is_some() == static_th.is_some() {
             return Err(at.error("exactly one of `dynamic_th` and `static_th` is expected"));
         }
-        if dynamic_th.is_some_and(|n| !(-8..=7).contains(&n)) {
-            return Err(at.error("dynamic_th: -8 to 7 is expected"));
-        }
-        let [xon, xon_offset] = [at.number("xon")?, at.number("xon_offset")?];
+        let [xon, xon_offset] = [at.bytes("xon")?, at.bytes("xon_offset")?];
         let profile = self.fill(pool, size, xoff, xon.unwrap_or(0), xon_offset);
         Ok(Group {
             name: at.place(),
@@ -361,8 +362,8 @@ fn pools(config: &Config) -> Result<BTreeMap<String, PoolEntry>, ImportError> {
         };
         let entry = PoolEntry {
             is_ingress,
-            size: at.number("size")?,
-            xoff: at.number("xoff")?,
+            size: at.bytes("size")?,
+            xoff: at.bytes("xoff")?,
             file: at.file().to_owned(),
             place: at.place(),
         };

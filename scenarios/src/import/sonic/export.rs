@@ -306,7 +306,8 @@ impl Export<'_> {
                 "switch.scheduler.weights.{queue}: SONiC takes 1 to 100, not {weight}"
             ));
         }
-        let (name, is_new) = self.schedulers.name(Some(weight), &format!("scheduler.{weight}"));
+        // not scheduler.0 or .1, which images have: a patch must not change what other ports use
+        let (name, is_new) = self.schedulers.name(Some(weight), &format!("scheduler.w{weight}"));
         if is_new {
             self.add("SCHEDULER", &name, vec![field("type", "DWRR"), field("weight", weight)]);
         }
@@ -385,13 +386,15 @@ impl Export<'_> {
         let Some(config) = plan.spec.switches[node.index()].as_deref() else { return };
         let buffer = &config.buffer;
         let cell = buffer.cell;
-        let mut drawn: BTreeMap<String, (bool, bool)> = BTreeMap::new();
+        // of each pool: ingress, a lossless profile with a fixed limit, a profile with another
+        let mut drawn: BTreeMap<String, [bool; 3]> = BTreeMap::new();
         for ((side, profile, _), _) in &self.profiles.0 {
             let default = if side.0 { "ingress" } else { "egress" };
             let name = if profile.pool.is_empty() { default } else { &profile.pool };
-            let (is_ingress, is_dynamic) = drawn.entry(name.to_owned()).or_default();
+            let [is_ingress, is_fixed, is_dynamic] = drawn.entry(name.to_owned()).or_default();
             *is_ingress |= side.0;
-            *is_dynamic |= profile.dynamic_th.is_some() && (side.0 || side.1);
+            *is_fixed |= side.1 && profile.static_th.is_some();
+            *is_dynamic |= profile.dynamic_th.is_some();
         }
         let slices = |bytes: u64| match self.asic {
             // a part of the slices has a part of the memory
@@ -402,7 +405,7 @@ impl Export<'_> {
         };
         let planned = plan.buffers[switch].ingress_pool.iter().sum::<u64>();
         let mut found = Vec::new();
-        for (name, (is_ingress, is_dynamic)) in drawn {
+        for (name, [is_ingress, is_fixed, is_dynamic]) in drawn {
             let pool = buffer.pools.get(&name);
             let size = pool.and_then(|pool| pool.size).map(|size| size.to_bytes(cell));
             let is_whole = self.asic.is_some_and(|asic| matches!(asic.pool, PoolSize::Whole(_)));
@@ -412,7 +415,8 @@ impl Export<'_> {
                 (_, Some(size)) => size,
                 (_, None) => buffer.size.get(),
             };
-            let mode = if is_ingress || is_dynamic { "dynamic" } else { "static" };
+            let is_dynamic = is_ingress || (is_dynamic && !is_fixed);
+            let mode = if is_dynamic { "dynamic" } else { "static" };
             let kind = if is_ingress { "ingress" } else { "egress" };
             let mut fields =
                 vec![field("type", kind), field("mode", mode), field("size", slices(size))];

@@ -475,5 +475,5 @@ fn alone(switch: &Switch, group: &Group) -> Option<u64> {
         }
         None => bytes(group.profile.static_th?),
     };
-    Some(limit + bytes(group.profile.reserve))
+    Some(limit.saturating_add(bytes(group.profile.reserve)))
 }

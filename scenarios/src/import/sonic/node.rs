@@ -227,7 +227,6 @@ fn buffer(tables: &BufferTables<'_>, asic: Option<&Asic>, ports: &[SwitchPort]) 
             (None, _, Some(memory)) => (Some(memory), "all memory".to_owned()),
             (size, ..) => (size, format!("{place}.size")),
         };
-        let size = size.map(|size| size / cell * cell);
         match pool.is_ingress {
             true => ingress += size.unwrap_or(0) + shared_headroom.unwrap_or(0),
             false => {

@@ -105,6 +105,9 @@ fn port(at: At<'_>, cables: &BTreeMap<String, String>) -> Result<Port, ImportErr
         }
     };
     let mtu = at.number("mtu")?.unwrap_or(MTU);
+    if !(68..=65535).contains(&mtu) {
+        return Err(at.error(format!("mtu: {mtu} is out of range: 68 to 65535 is expected")));
+    }
     let is_up = match at.field("admin_status") {
         None | Some("up") => true,
         Some("down") => false,

@@ -262,7 +262,7 @@ fn wred(at: &At<'_>, marks_red: bool) -> Result<Wred, ImportError> {
     if wants_ecn && has_colour && is_on {
         let size = |end: &str| {
             let field = format!("{colour}_{end}_threshold");
-            at.number::<u64>(&field)?.ok_or_else(|| {
+            at.bytes(&field)?.ok_or_else(|| {
                 at.error(format!("`{field}` is missing; bytes are expected, such as \"1048576\""))
             })
         };

@@ -49,15 +49,20 @@ impl SkuTable {
                 let message = format!("{} is no length; 40m is expected", quoted(cable));
                 return Err(line.error(message));
             }
+            let threshold = line.number("threshold", w[5])?;
+            if !(-8..=7).contains(&threshold) {
+                return Err(line.error(format!("threshold {threshold}; -8 to 7 is expected")));
+            }
+            let bytes = |what, word| line.number::<u32>(what, word).map(u64::from);
             rows.push(Row {
                 mbps: line.number("speed", w[0])?,
                 cable: cable.to_owned(),
-                size: line.number("size", w[2])?,
-                xon: line.number("xon", w[3])?,
-                xoff: line.number("xoff", w[4])?,
-                threshold: line.number("threshold", w[5])?,
+                size: bytes("size", w[2])?,
+                xon: bytes("xon", w[3])?,
+                xoff: bytes("xoff", w[4])?,
+                threshold,
                 xon_offset: match w.get(6) {
-                    Some(word) => Some(line.number("xon_offset", word)?),
+                    Some(word) => Some(bytes("xon_offset", word)?),
                     None => None,
                 },
                 line: line.number,
@@ -73,7 +78,8 @@ impl SkuTable {
     }
 }
 
-/// Metres of `40m`.
+/// Metres of `40m`; a thousand kilometres at most.
 pub(super) fn metres(text: &str) -> Option<u64> {
-    text.trim().strip_suffix('m')?.parse().ok()
+    let metres = text.trim().strip_suffix('m')?.parse().ok();
+    metres.filter(|metres| *metres <= 1_000_000)
 }

@@ -10,6 +10,8 @@ use crate::import::ImportError;
 use crate::import::text::{TextFile, quoted};
 use crate::load::near_miss;
 
+const BYTES_MAX: u64 = 1_000_000_000_000_000;
+
 /// An entry of a table: its fields, as text, and the file that it is from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry {
@@ -151,6 +153,28 @@ impl<'c> At<'c> {
         number.map(Some).map_err(|_| {
             self.error(format!("{name}: {} is no whole number in range", quoted(text)))
         })
+    }
+
+    /// Bytes that may be absent; no switch has more than 10^15.
+    pub(super) fn bytes(&self, name: &str) -> Result<Option<u64>, ImportError> {
+        let bytes: Option<u64> = self.number(name)?;
+        match bytes {
+            Some(bytes) if bytes > BYTES_MAX => {
+                Err(self.error(format!("{name}: {bytes} B is more than any switch has")))
+            }
+            bytes => Ok(bytes),
+        }
+    }
+
+    /// A dynamic threshold: alpha is 2^n.
+    pub(super) fn threshold(&self, name: &str) -> Result<Option<i8>, ImportError> {
+        let threshold: Option<i8> = self.number(name)?;
+        match threshold {
+            Some(n) if !(-8..=7).contains(&n) => {
+                Err(self.error(format!("{name}: -8 to 7 is expected")))
+            }
+            threshold => Ok(threshold),
+        }
     }
 
     /// The entry of `table` that a field names, as `x` or, in old files, as `[TABLE|x]`.

@@ -350,6 +350,34 @@ fn lldp_settles_what_one_end_leaves_open() {
     assert_eq!(links(&moved).len(), 31);
 }
 
+/// Each field of a switch in turn with values that no switch has: an answer or one message.
+#[test]
+fn no_value_makes_it_panic() {
+    let path = fabric().join("leaf1.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut seen = std::collections::BTreeSet::new();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("leaf1.json");
+    let mut refused = 0;
+    for (at, _) in text.match_indices("\": \"") {
+        let start = text[..at].rfind('"').unwrap() + 1;
+        let (name, end) = (&text[start..at], at + 4 + text[at + 4..].find('"').unwrap());
+        if !seen.insert(name.trim_end_matches(|c: char| c.is_ascii_digit())) {
+            continue;
+        }
+        for value in ["", "-1", "0", "18446744073709551615", "999999999999999", "x", "NULL", "9"] {
+            let changed = format!("{}{value}{}", &text[..at + 4], &text[end..]);
+            std::fs::write(&file, changed).unwrap();
+            let found = sonic(std::slice::from_ref(&file), &SonicOptions::default(), "p.csv");
+            if let Err(error) = found {
+                assert!(error.to_string().contains("leaf1.json"), "{name} {value}: {error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(seen.len() > 40 && refused > 50, "{} fields, {refused} refused", seen.len());
+}
+
 /// Forms of the same: brackets, lists of ports, ranges, numbers, lists of profiles.
 #[test]
 fn one_switch_in_several_files_and_forms() {

@@ -175,6 +175,11 @@ pub(super) fn watchdog(switches: &[Switch]) -> String {
     out += &format!("{mark}detection_time = \"{detection}ms\"\n");
     out += &format!("{mark}restoration_time = \"{restoration}ms\"\n");
     out += &format!("{mark}poll_interval = \"{poll}ms\"\n{mark}action = \"{action}\"\n");
+    let times = |one: &Watchdog| (one.detection, one.restoration, one.poll, one.action.clone());
+    let others = all.filter(|other| times(other) != times(first)).count();
+    if others > 0 {
+        out += &format!("# {} of ports in PFC_WD differ from it\n", counted(others, "group"));
+    }
     out
 }
 
