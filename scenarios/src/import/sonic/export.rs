@@ -69,6 +69,9 @@ pub fn sonic_patches(
             wred: Named::default(),
             schedulers: Named::default(),
             maps: BTreeMap::new(),
+            main: plan.spec.switches[node.index()]
+                .as_deref()
+                .map_or_else(Default::default, main_pools),
             warnings: &mut warnings,
             switch: &name,
         };
@@ -146,23 +149,39 @@ struct Export<'a> {
     wred: Named<WredConfig>,
     schedulers: Named<Option<u32>>,
     maps: BTreeMap<&'static str, Named<BTreeMap<u8, u8>>>,
+    /// The pools of lossless groups and queues, by their names in the scenario.
+    main: [String; 2],
     warnings: &'a mut Vec<String>,
     switch: &'a str,
-}
-
-fn pool_name(pool: &str, is_ingress: bool) -> &str {
-    match (pool, is_ingress) {
-        ("", true) | ("ingress", _) => "ingress_lossless_pool",
-        ("", false) | ("egress", _) => "egress_lossless_pool",
-        (other, _) => other,
-    }
 }
 
 fn field(name: &str, value: impl ToString) -> (String, String) {
     (name.to_owned(), value.to_string())
 }
 
+/// The pools that lossless groups and queues draw on.
+fn main_pools(config: &SwitchConfig) -> [String; 2] {
+    let or = |name: &str, default: &str| match name {
+        "" => default.to_owned(),
+        name => name.to_owned(),
+    };
+    let buffer = &config.buffer;
+    [or(&buffer.lossless.pool, "ingress"), or(&buffer.lossless_queue.pool, "egress")]
+}
+
 impl Export<'_> {
+    /// The name in SONiC: those of lossless traffic have theirs, others keep the scenario's.
+    fn pool_name(&self, pool: &str, is_ingress: bool) -> String {
+        let side = if is_ingress { "ingress" } else { "egress" };
+        let pool = if pool.is_empty() { side } else { pool };
+        match pool {
+            _ if self.main[0] == pool => "ingress_lossless_pool".to_owned(),
+            _ if self.main[1] == pool => "egress_lossless_pool".to_owned(),
+            "ingress" | "egress" => format!("{pool}_lossy_pool"),
+            other => other.to_owned(),
+        }
+    }
+
     fn add(&mut self, table: &'static str, key: &str, fields: Fields) {
         let entries = self.tables.entry(table).or_default();
         entries.insert(natural(key), (key.to_owned(), fields));
@@ -263,7 +282,7 @@ impl Export<'_> {
             return name;
         }
         let cell = config.buffer.cell;
-        let pool = pool_name(&profile.pool, side.0);
+        let pool = self.pool_name(&profile.pool, side.0);
         let own = if profile.pool.is_empty() { "ingress" } else { &profile.pool };
         let shares = config.buffer.pools.get(own).is_some_and(|pool| pool.xoff.is_some());
         let reserve = profile.reserve.to_bytes(cell);
@@ -422,7 +441,7 @@ impl Export<'_> {
                 vec![field("type", kind), field("mode", mode), field("size", slices(size))];
             let xoff = pool.and_then(|pool| pool.xoff).map(|xoff| slices(xoff.to_bytes(cell)));
             fields.extend(xoff.map(|xoff| field("xoff", xoff)));
-            found.push((pool_name(&name, is_ingress).to_owned(), fields));
+            found.push((self.pool_name(&name, is_ingress), fields));
         }
         for (name, fields) in found {
             self.add("BUFFER_POOL", &name, fields);

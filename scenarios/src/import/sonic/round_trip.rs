@@ -163,6 +163,12 @@ fn a_pool_that_is_the_whole_buffer_is_written_whole() {
         let pool = &patch["BUFFER_POOL"]["ingress_lossless_pool"];
         let config = plan.spec.switches.iter().flatten().next().unwrap();
         assert_eq!(pool["size"], config.buffer.size.get().to_string(), "{preset}");
+        if preset == "trident3" {
+            // two pools for queues, as the switch has them
+            let size = |pool: &str| patch["BUFFER_POOL"][pool]["size"].clone();
+            assert_eq!(size("egress_lossless_pool"), "32599040");
+            assert_eq!(size("egress_lossy_pool"), "24709632");
+        }
     }
 }
 
