@@ -13,7 +13,7 @@ pub(super) struct SonicArgs {
     /// or a folder with NAME.json or NAME/config_db.json for each switch of a fabric
     #[arg(required = true, value_name = "PATH")]
     pub(super) paths: Vec<PathBuf>,
-    /// Table of hosts: host,switch,port[,nic]
+    /// Table of hosts: host,switch,port and, where it matters, nic
     #[arg(long, value_name = "FILE.csv")]
     hosts: Option<PathBuf>,
     /// Who is next to whom, over DEVICE_NEIGHBOR: output of `show lldp table`, or a .csv with
