@@ -9,6 +9,7 @@ use scenarios::output::write_file;
 use scenarios::resolve::Complaint;
 use sim_core::{Delta, Rate};
 
+use super::sonic::SonicArgs;
 use super::{CommandResult, print};
 
 #[derive(Args)]
@@ -37,6 +38,13 @@ enum Kind {
     },
     /// What a host says of its NIC, as a part of a scenario for --with
     Nic(super::import_nic::NicArgs),
+    /// CONFIG_DB of switches that run SONiC: one switch, or a folder of them as a fabric
+    Sonic {
+        #[command(flatten)]
+        sonic: SonicArgs,
+        #[command(flatten)]
+        target: Target,
+    },
 }
 
 #[derive(Args)]
@@ -74,6 +82,17 @@ impl ImportArgs {
                 target.write(file, |flows_file| import::htsim(file, &options, flows_file))
             }
             Kind::Nic(nic) => nic.run(),
+            Kind::Sonic { sonic, target } => {
+                let mut notes = String::new();
+                let written = target.write(&sonic.paths[0], |csv| {
+                    let ports_file = csv.replace(".csv", ".ports.csv");
+                    let imported = import::sonic(&sonic.paths, &sonic.options(), &ports_file)?;
+                    notes = super::sonic::notes(&imported);
+                    Ok(imported.scenario)
+                });
+                eprint!("{notes}");
+                written
+            }
         }
     }
 }

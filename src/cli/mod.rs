@@ -2,6 +2,7 @@
 
 mod check;
 mod compare;
+mod export;
 mod import;
 mod import_nic;
 mod init;
@@ -12,6 +13,7 @@ mod progress;
 mod run;
 mod schema;
 mod show;
+mod sonic;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -50,6 +52,8 @@ enum Command {
     Schema(schema::SchemaArgs),
     /// Turn other tools' files into a scenario
     Import(import::ImportArgs),
+    /// Write a scenario's settings in the form of other systems
+    Export(export::ExportArgs),
     /// Compare a run with a reference
     Compare(compare::CompareArgs),
     /// Say what the counters of switches and NICs point to
@@ -91,6 +95,7 @@ impl Cli {
             Command::Show(args) => args.run(),
             Command::Schema(args) => args.run(),
             Command::Import(args) => args.run(),
+            Command::Export(args) => args.run(),
             Command::Compare(args) => args.run(),
             Command::Measured(args) => args.run(),
         };

@@ -3,11 +3,13 @@
 //! - `ns3`: a folder of the ns-3 RDMA simulators (HPCC, and what came of it)
 //! - `htsim`: a connection matrix of htsim
 //! - `nic`: what a host says of its NIC; this gives a part of a scenario
+//! - `sonic`: CONFIG_DB of switches, and back
 //! - `text`: lines, words and numbers of all
 
 mod htsim;
 mod nic;
 mod ns3;
+mod sonic;
 mod text;
 
 use std::fmt;
@@ -15,6 +17,10 @@ use std::fmt;
 pub use htsim::{Fabric, HtsimOptions, htsim};
 pub use nic::nic;
 pub use ns3::ns3;
+pub use sonic::{
+    Exported, Finding as SonicFinding, Rule as SonicRule, SonicImport, SonicOptions, sonic,
+    sonic_patches,
+};
 
 /// A scenario that was made from the files of another tool.
 #[derive(Clone, Debug, PartialEq, Eq)]

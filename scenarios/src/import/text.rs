@@ -49,6 +49,11 @@ impl TextFile {
         Ok(file)
     }
 
+    /// All of it.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The lines that say something: neither blank nor comments.
     pub(super) fn lines(&self) -> impl Iterator<Item = Line<'_>> {
         let text = self.text.strip_prefix('\u{feff}').unwrap_or(&self.text);

@@ -247,6 +247,12 @@ impl Loaded {
         in_use(&self.place.named, &own)
     }
 
+    /// The preset of this kind that the scenario's text names.
+    pub fn preset(&self, kind: Kind) -> Option<&'static str> {
+        let mut named = self.place.named.iter().rev();
+        named.find(|(known, _)| *known == kind).map(|(_, name)| *name)
+    }
+
     /// What the model needs for one run of the sweep.
     pub fn spec_of(&self, run: usize) -> Spec {
         Spec { collectives: self.sweep.collectives(run), ..self.spec.clone() }

@@ -6,6 +6,7 @@ mod bench;
 mod headroom;
 mod paper;
 mod setup;
+mod sonic;
 
 use std::collections::{BTreeMap, BTreeSet};
 
