@@ -21,11 +21,13 @@ pub enum DropReason {
     Ttl,
     /// No next hop.
     NoRoute,
+    /// Discarded by a PFC watchdog.
+    Watchdog,
 }
 
 impl DropReason {
     /// All reasons.
-    pub const ALL: [DropReason; 8] = [
+    pub const ALL: [DropReason; 9] = [
         DropReason::IngressHeadroomFull,
         DropReason::IngressLossyLimit,
         DropReason::EgressLossyLimit,
@@ -34,6 +36,7 @@ impl DropReason {
         DropReason::Corrupt,
         DropReason::Ttl,
         DropReason::NoRoute,
+        DropReason::Watchdog,
     ];
 
     /// The name in reports.
@@ -47,6 +50,7 @@ impl DropReason {
             DropReason::Corrupt => "corrupt",
             DropReason::Ttl => "ttl",
             DropReason::NoRoute => "no_route",
+            DropReason::Watchdog => "watchdog",
         }
     }
 }

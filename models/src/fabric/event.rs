@@ -34,6 +34,10 @@ pub enum Event {
     FlowStart(u32),
     /// Something is due in the collectives that this host (by node) runs.
     Host(u32),
+    /// The PFC watchdog of this port looks.
+    Watch(u32),
+    /// The pause storm of this NIC begins or ends.
+    PauseStorm(u32),
 }
 
 /// Bits of a code that name the component.
@@ -52,6 +56,8 @@ impl Code for Event {
             Event::Timeout(port) => (6, port),
             Event::FlowStart(port) => (7, port),
             Event::Host(node) => (8, node),
+            Event::Watch(port) => (9, port),
+            Event::PauseStorm(port) => (10, port),
         };
         debug_assert!(component >> COMPONENT == 0);
         kind << COMPONENT | component
@@ -69,7 +75,9 @@ impl Code for Event {
             5 => Event::Drain(component),
             6 => Event::Timeout(component),
             7 => Event::FlowStart(component),
-            _ => Event::Host(component),
+            8 => Event::Host(component),
+            9 => Event::Watch(component),
+            _ => Event::PauseStorm(component),
         }
     }
 }

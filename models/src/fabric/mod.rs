@@ -23,6 +23,7 @@ mod qps;
 mod run;
 mod shards;
 mod spec;
+mod watchdog;
 mod ways;
 mod wiring;
 
@@ -173,6 +174,8 @@ impl<P: Probe> Model for Fabric<P> {
             Event::Timeout(port) => self.timeout(port, agenda),
             Event::FlowStart(port) => self.flow_start(port, agenda),
             Event::Host(node) => self.host_due(node, agenda),
+            Event::Watch(port) => self.watch_due(port, agenda),
+            Event::PauseStorm(port) => self.pause_storm(port, agenda),
         }
     }
 
@@ -383,8 +386,16 @@ impl<P: Probe> Fabric<P> {
 
     /// XOFF begins at `port` for `priority`, towards upstream.
     pub(crate) fn assert_xoff(&mut self, port: u32, priority: u8, agenda: &mut Queue) {
-        let quanta = self.xoff_quanta(port);
         self.count_xoff(port, 1);
+        let state = &self.ports[port as usize];
+        if state.aside.silent & (1 << priority) == 0 {
+            self.send_xoff(port, priority, agenda);
+        }
+    }
+
+    /// Sends XOFF, and repeats it.
+    fn send_xoff(&mut self, port: u32, priority: u8, agenda: &mut Queue) {
+        let quanta = self.xoff_quanta(port);
         let state = &mut self.ports[port as usize];
         state.aside.pfc.xoff(agenda.now(), priority);
         state.push_pfc(priority, quanta);
@@ -397,6 +408,9 @@ impl<P: Probe> Fabric<P> {
     pub(crate) fn release_xoff(&mut self, port: u32, priority: u8, agenda: &mut Queue) {
         self.count_xoff(port, -1);
         let state = &mut self.ports[port as usize];
+        if state.aside.silent & (1 << priority) != 0 {
+            return;
+        }
         state.aside.pfc.xon(priority);
         state.push_pfc(priority, 0);
         self.tally.live += 1;
@@ -474,6 +488,7 @@ impl<P: Probe> Fabric<P> {
         let state = &mut self.ports[port as usize];
         self.tally.live += state.change_pause(|pause| pause.apply(now, queue, until));
         self.watch_expiry(port, agenda);
+        self.watch_pauses(port, agenda);
         if until <= now {
             self.kick(port, agenda);
         }
