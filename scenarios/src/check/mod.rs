@@ -23,7 +23,7 @@ use models::topology::NodeKind;
 use serde::Serialize;
 
 pub use collisions::efficiency;
-pub use headroom::{Pool, Tier, pools, tiers};
+pub use headroom::{Pool, Tier, explained, length, pools, tiers};
 
 /// One thing to know about a scenario.
 #[derive(Clone, Debug, PartialEq, Serialize)]

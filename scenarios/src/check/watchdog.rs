@@ -58,7 +58,7 @@ impl Notes<'_> {
                 "poll",
             );
         }
-        let found = in_polls(detection_time, poll_interval).saturating_add(poll_interval);
+        let found = sum(in_polls(detection_time, poll_interval), poll_interval);
         let stall = self.plan.spec.stop.stall;
         if watchdog.action != WatchdogAction::Alert && found >= stall {
             let text = format!(
@@ -73,7 +73,7 @@ impl Notes<'_> {
     fn retries(&mut self, at: PortId, watchdog: &WatchdogConfig) {
         let WatchdogConfig { detection_time, restoration_time, poll_interval, .. } = *watchdog;
         let times = [detection_time, restoration_time].map(|time| in_polls(time, poll_interval));
-        let freed = times[0].saturating_add(times[1]);
+        let freed = sum(times[0], times[1]);
         let spec = &self.plan.spec;
         let mut waits: Vec<(&str, u32, u32)> = Vec::new();
         if !spec.flows.is_empty() {
@@ -128,6 +128,10 @@ impl Notes<'_> {
             self.add(note(Severity::Warning, key, text, Some(at)), &format!("{every}"));
         }
     }
+}
+
+fn sum(a: Delta, b: Delta) -> Delta {
+    Delta::from_ps(a.ps().saturating_add(b.ps()))
 }
 
 /// A time as polls count it: in whole ones.

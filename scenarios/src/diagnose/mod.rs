@@ -1,6 +1,7 @@
 //! What a run shows to be wrong, in plain words, each with its evidence and the setting to change.
 
 mod collective;
+mod storms;
 mod trial;
 
 use std::collections::BTreeMap;
@@ -20,7 +21,7 @@ pub use collective::ceiling;
 pub use trial::try_remedies;
 
 /// The kinds of findings.
-pub const KINDS: [&str; 22] = [
+pub const KINDS: [&str; 23] = [
     "deadlock",
     "lossless_drops",
     "qp_error",
@@ -31,6 +32,7 @@ pub const KINDS: [&str; 22] = [
     "late_acks",
     "ecn_after_pfc",
     "receiver_limited",
+    "pfc_storm",
     "ecmp_imbalance",
     "receiver_link_full",
     "truncated_samples",
@@ -55,7 +57,8 @@ pub fn findings(report: &Report, plan: &Plan, outcome: &Outcome) -> Vec<Finding>
     findings.extend(lossy_links(report));
     findings.extend(late_acks(report));
     findings.extend(ecn_after_pfc(report, plan));
-    findings.extend(receiver_limited(report));
+    findings.extend(storms::findings(report, plan));
+    findings.extend(receiver_limited(report, plan));
     findings.extend(ecmp_imbalance(report, plan));
     findings.extend(incast(report, plan));
     findings.extend(truncated_samples(plan, outcome));
@@ -303,8 +306,10 @@ fn ecn_after_pfc(report: &Report, plan: &Plan) -> Option<Finding> {
 }
 
 /// A NIC that sends PFC because it drains too slowly.
-fn receiver_limited(report: &Report) -> Option<Finding> {
-    let is_nic = |port: &PortReport| port.port.contains("/nic");
+fn receiver_limited(report: &Report, plan: &Plan) -> Option<Finding> {
+    // a NIC that was told to pause others does not drain slower
+    let is_nic =
+        |port: &PortReport| port.port.contains("/nic") && storms::of_nic(plan, &port.port).is_none();
     let sent = |port: &PortReport| if is_nic(port) { port.tx_pause_frames } else { 0 };
     let (port, pauses) = worst(report, sent)?;
     let received = port.rx_bytes as f64 * 8.0 / report.simulated_time_s.max(1e-12);
