@@ -70,17 +70,26 @@ fn shown(bytes: Option<u64>) -> String {
 /// One row for each kind of switch port.
 fn ports(tiers: &[Tier]) -> Vec<Vec<String>> {
     let header = [
-        "ports", "count", "to", "rate", "cable", "needed", "headroom", "margin", "XOFF alone",
+        "ports",
+        "count",
+        "to",
+        "rate",
+        "cable",
+        "needed",
+        "headroom",
+        "margin",
+        "XOFF alone",
         "shared",
     ];
     let mut table = vec![header.map(String::from).to_vec()];
     for tier in tiers {
-        let margin = tier.needed_bytes.zip(tier.configured_bytes).map(|(needed, configured)| {
-            match configured.checked_sub(needed) {
-                Some(margin) => Bytes::new(margin).to_string(),
-                None => format!("-{}", Bytes::new(needed - configured)),
-            }
-        });
+        let margin =
+            tier.needed_bytes.zip(tier.configured_bytes).map(
+                |(needed, configured)| match configured.checked_sub(needed) {
+                    Some(margin) => Bytes::new(margin).to_string(),
+                    None => format!("-{}", Bytes::new(needed - configured)),
+                },
+            );
         table.push(vec![
             format!("{} ...", tier.port),
             tier.count.to_string(),

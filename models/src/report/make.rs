@@ -6,8 +6,8 @@ use sim_core::{Fingerprint, Time};
 
 use super::{
     CollectiveReport, FlowReport, FlowStatus, Name, NicReport, OpenPause, OutcomeKind, Performance,
-    PortReport, PriorityReport, Report, SCHEMA, StormReport, Totals, WatchdogReport, WatchdogStatus,
-    collective, deadlock, ideal,
+    PortReport, PriorityReport, Report, SCHEMA, StormReport, Totals, WatchdogReport,
+    WatchdogStatus, collective, deadlock, ideal,
 };
 use crate::counters::{DropReason, NicCounters, PortCounters};
 use crate::fabric::{Fabric, Outcome, Plan, Role, StopReason};

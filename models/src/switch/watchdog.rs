@@ -276,8 +276,9 @@ mod tests {
         let config = config(WatchdogAction::Drop, WatchdogRule::Broadcom);
         let mut watch = QueueWatch::new(&config);
         // 0 ms: nothing to compare with; 250 ms are 3 polls of 100 ms: 100, 200, 300
-        let verdicts: Vec<_> =
-            (0..4).map(|n| watch.poll(at(100 * n), &config, paused(1, 100 * n, n as u32))).collect();
+        let verdicts: Vec<_> = (0..4)
+            .map(|n| watch.poll(at(100 * n), &config, paused(1, 100 * n, n as u32)))
+            .collect();
         assert_eq!(verdicts, [None, None, None, Some(Verdict::Storm)]);
         assert!(watch.stormed());
         // XOFF frames come until 500 ms: 600 and 700 are quiet, 200 ms
@@ -337,8 +338,9 @@ mod tests {
         let config = config(WatchdogAction::Alert, WatchdogRule::Broadcom);
         let mut watch = QueueWatch::new(&config);
         // found at 300 ms and, though no XOFF comes, not over at 500
-        let verdicts: Vec<_> =
-            (0..6).filter_map(|n| watch.poll(at(100 * n), &config, paused(1, 100 * n, 0))).collect();
+        let verdicts: Vec<_> = (0..6)
+            .filter_map(|n| watch.poll(at(100 * n), &config, paused(1, 100 * n, 0)))
+            .collect();
         assert_eq!(verdicts, [Verdict::Storm]);
         let free = Look { paused: false, pauses_ended: 1, ..paused(1, 550, 0) };
         assert_eq!(watch.poll(at(600), &config, free), Some(Verdict::Restore));

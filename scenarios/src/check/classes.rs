@@ -1,8 +1,9 @@
 //! Classes must mean the same at both ends of every cable, and to NICs and switches alike.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use models::congestion::CongestionConfig;
+use models::fabric::Plan;
 use models::ids::{NodeId, PortId};
 use models::nic::{NicConfig, Notify};
 use models::report::Severity;
@@ -45,10 +46,11 @@ impl Notes<'_> {
     pub(super) fn classes(&mut self) {
         let plan = self.plan;
         let dscps: Vec<u8> = data_dscps(plan).into_keys().collect();
+        let usual = usual_priorities(plan);
         for [port, peer] in cables(plan) {
             if port < peer {
-                self.asymmetric(port, peer);
-                self.asymmetric(peer, port);
+                self.asymmetric(port, peer, usual);
+                self.asymmetric(peer, port, usual);
             }
             let Some(down) = plan.spec.switch_ports[peer.index()].as_deref() else { continue };
             let node = plan.wiring.topology.port(port).node;
@@ -75,10 +77,11 @@ impl Notes<'_> {
     }
 
     /// XOFF that `from` sends for a priority which `to` does not obey.
-    fn asymmetric(&mut self, from: PortId, to: PortId) {
+    fn asymmetric(&mut self, from: PortId, to: PortId, usual: &[u8]) {
         let plan = self.plan;
         let (sends, obeys) = (pfc_priorities(plan, from), pfc_priorities(plan, to));
         let [here, there] = [from, to].map(|port| self.name(port));
+        let odd = sends != usual && obeys == usual;
         let section = |port| if is_switch(plan, port) { "switch" } else { "nic" };
         for priority in sends.iter().filter(|priority| !obeys.contains(priority)) {
             // a NIC sends XOFF only where its receiver is slow
@@ -96,9 +99,11 @@ impl Notes<'_> {
                 text += ": a slow receiver's frames are dropped";
                 Severity::Warning
             };
-            let key = format!("{}.pfc.priorities", section(to));
+            // the end that differs from most others is the one to look at
+            let at = if odd { from } else { to };
+            let key = format!("{}.pfc.priorities", section(at));
             let what = format!("{priority} {sends:?} {obeys:?}");
-            self.add(note(severity, &key, text, Some(to)), &what);
+            self.add(note(severity, &key, text, Some(at)), &what);
         }
     }
 
@@ -183,11 +188,10 @@ impl Notes<'_> {
                  group {pg} at {there}: it will be dropped under congestion"
             );
             self.add(note(Severity::Error, "switch.qos.dscp_to_tc", text, Some(peer)), &what);
-        } else if is_lossless && up.pfc.priorities.contains(&pg) && paused_by(up, pg) != Some(queue)
-        {
+        } else if is_lossless && paused_by(up, pg) != Some(queue) {
             let text = format!(
                 "data with DSCP {dscp} waits in queue {queue} of {here}; XOFF from {there} is for \
-                 priority {pg} and stops another queue: headroom will overflow"
+                 priority {pg} and does not stop that queue: headroom will overflow"
             );
             self.add(note(Severity::Error, "switch.qos.dscp_to_tc", text, Some(port)), &what);
         }
@@ -222,11 +226,20 @@ impl Notes<'_> {
             Trust::Pcp => {
                 let qos = &switch.qos;
                 let tc = qos.pcp_to_tc.get(&priority).copied().unwrap_or(priority);
-                let of = |map: &std::collections::BTreeMap<u8, u8>| *map.get(&tc).unwrap_or(&tc);
+                let of = |map: &BTreeMap<u8, u8>| *map.get(&tc).unwrap_or(&tc);
                 (of(&qos.tc_to_queue), of(&qos.tc_to_pg))
             }
         }
     }
+}
+
+/// The priorities of most ports.
+fn usual_priorities(plan: &Plan) -> &[u8] {
+    let mut counts: BTreeMap<&[u8], u32> = BTreeMap::new();
+    for [port, _] in cables(plan) {
+        *counts.entry(pfc_priorities(plan, port)).or_default() += 1;
+    }
+    counts.into_iter().max_by_key(|(_, count)| *count).map_or(&[], |(priorities, _)| priorities)
 }
 
 /// The queue that PFC of a priority stops at a switch port.

@@ -110,8 +110,7 @@ impl Notes<'_> {
                         Bytes::new(limit)
                     );
                     let key = format!("switch.ecn.{queue}.{name}");
-                    let what = format!("{value} {limit}");
-                    self.add(note(Severity::Warning, &key, text, Some(port)), &what);
+                    self.add(note(Severity::Warning, &key, text, Some(port)), "");
                 }
             }
         }

@@ -77,8 +77,10 @@ impl Notes<'_> {
         let spec = &self.plan.spec;
         let mut waits: Vec<(&str, u32, u32)> = Vec::new();
         if !spec.flows.is_empty() {
-            let senders = spec.flows.iter().filter_map(|flow| spec.nics[flow.source.index()].as_ref());
-            let waited = |nic: &&std::sync::Arc<models::nic::NicConfig>| nic.transport.ack_timeout();
+            let senders =
+                spec.flows.iter().filter_map(|flow| spec.nics[flow.source.index()].as_ref());
+            let waited =
+                |nic: &&std::sync::Arc<models::nic::NicConfig>| nic.transport.ack_timeout();
             let least = senders.min_by_key(waited).map(|nic| &nic.transport);
             waits.extend(least.map(|transport| {
                 ("nic.transport.timeout", transport.timeout.into(), transport.retry_cnt.into())

@@ -308,8 +308,9 @@ fn ecn_after_pfc(report: &Report, plan: &Plan) -> Option<Finding> {
 /// A NIC that sends PFC because it drains too slowly.
 fn receiver_limited(report: &Report, plan: &Plan) -> Option<Finding> {
     // a NIC that was told to pause others does not drain slower
-    let is_nic =
-        |port: &PortReport| port.port.contains("/nic") && storms::of_nic(plan, &port.port).is_none();
+    let is_nic = |port: &PortReport| {
+        port.port.contains("/nic") && storms::of_nic(plan, &port.port).is_none()
+    };
     let sent = |port: &PortReport| if is_nic(port) { port.tx_pause_frames } else { 0 };
     let (port, pauses) = worst(report, sent)?;
     let received = port.rx_bytes as f64 * 8.0 / report.simulated_time_s.max(1e-12);
