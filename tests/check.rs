@@ -256,8 +256,9 @@ fn short_headroom_comes_with_its_terms() {
 #[test]
 fn hashes_collide_as_balls_do_and_tiers_must_differ() {
     let folder = tempfile::tempdir().unwrap();
-    let flows: Vec<String> =
-        (0..8).map(|n| format!("{{ source = {n}, target = {}, bytes = 1 }}", n + 8)).collect();
+    let flows: Vec<String> = (0..8)
+        .map(|n| format!("{{ source = {n}, target = {}, bytes = \"1MB\" }}", n + 8))
+        .collect();
     let wide = format!(
         "[topology]\nkind = \"leaf-spine\"\nleaves = 2\nspines = 8\nhosts_per_leaf = 8\n\
          link = {{ rate = \"100Gbps\", delay = \"1us\" }}\n\
@@ -274,7 +275,7 @@ fn hashes_collide_as_balls_do_and_tiers_must_differ() {
     let tiers = "[topology]\nkind = \"fat-tree\"\nk = 4\n\
                  link = { rate = \"100Gbps\", delay = \"1us\" }\n\
                  [switch.ecmp]\nseed = 7\n\
-                 [[traffic]]\nkind = \"permutation\"\nbytes = 1\n";
+                 [[traffic]]\nkind = \"permutation\"\nbytes = \"1MB\"\n";
     let (found, code) = notes(tiers, folder.path(), false);
     assert_eq!(code, 0);
     let [note] = &found[..] else { panic!("{found:#?}") };

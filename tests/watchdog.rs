@@ -109,7 +109,8 @@ fn the_diagnosis_names_port_priority_and_times() {
         storm["text"].as_str().unwrap().to_owned()
     };
     let found = text("pause-storm-watchdog", folder.path());
-    let says = "host7/nic0 paused priority 3 of leaf1:3 for so long that the watchdog found 1 storms";
+    let says =
+        "host7/nic0 paused priority 3 of leaf1:3 for so long that the watchdog found 1 storms";
     assert!(found.contains(says) && found.contains("2 ms to 21 ms"), "{found}");
     let unseen = text("pause-storm", folder.path());
     assert!(unseen.contains("holds XOFF of priority 3 from 500 us to 20 ms"), "{unseen}");

@@ -64,7 +64,13 @@ fn summary(loaded: &Loaded, plan: &Plan, estimate: &Estimate) -> String {
 }
 
 fn shown(bytes: Option<u64>) -> String {
-    bytes.map_or("-".into(), |bytes| Bytes::new(bytes).to_string())
+    bytes.map_or("-".into(), short)
+}
+
+/// Four digits are enough to read.
+fn short(bytes: u64) -> String {
+    let scale = 10u64.pow(bytes.checked_ilog10().unwrap_or(0).saturating_sub(3));
+    Bytes::new(bytes.saturating_add(scale / 2) / scale * scale).to_string()
 }
 
 /// One row for each kind of switch port.
@@ -86,12 +92,12 @@ fn ports(tiers: &[Tier]) -> Vec<Vec<String>> {
         let margin =
             tier.needed_bytes.zip(tier.configured_bytes).map(
                 |(needed, configured)| match configured.checked_sub(needed) {
-                    Some(margin) => Bytes::new(margin).to_string(),
-                    None => format!("-{}", Bytes::new(needed - configured)),
+                    Some(margin) => short(margin),
+                    None => format!("-{}", short(needed - configured)),
                 },
             );
         table.push(vec![
-            format!("{} ...", tier.port),
+            tier.port.clone(),
             tier.count.to_string(),
             tier.to.to_owned(),
             tier.rate.to_string(),

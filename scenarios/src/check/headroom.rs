@@ -72,8 +72,8 @@ pub fn tiers(plan: &Plan) -> Vec<Tier> {
                 cells.saturating_mul(config.buffer.cell.get())
             };
             let to = match topology.node(topology.neighbour(port)).kind {
-                NodeKind::Host => "hosts",
-                NodeKind::Switch => "switches",
+                NodeKind::Host => "host",
+                NodeKind::Switch => "switch",
             };
             let tier = Tier {
                 port: String::new(),
@@ -105,7 +105,7 @@ pub fn explained(terms: &HeadroomTerms) -> Vec<String> {
     let HeadroomTerms { cable, response, sending, pfc, begun, cells, over } = *terms;
     let (filled, word) = match cells {
         ..0 => (cells.unsigned_abs(), "less, for gaps between frames"),
-        _ => (cells.unsigned_abs(), "small frames in whole cells"),
+        _ => (cells.unsigned_abs(), "small frames in whole cells, and one more begun"),
     };
     let rows = [
         (sending, "the largest frame being sent, which PFC waits for"),

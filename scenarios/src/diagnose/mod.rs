@@ -8,9 +8,11 @@ use std::collections::BTreeMap;
 
 use models::fabric::{Outcome, Plan, Role};
 use models::ids::NodeId;
-use models::report::{Finding, FlowStatus, NicReport, OutcomeKind, PortReport, Report, Severity};
+use models::report::{
+    Finding, FlowStatus, NicReport, OutcomeKind, PortReport, Report, Severity, WatchdogReport,
+};
 use models::routing::Choices;
-use models::switch::Headroom;
+use models::switch::{Headroom, WatchdogAction};
 use serde_json::{Value, json};
 use sim_core::{Bytes, Delta};
 
@@ -140,7 +142,7 @@ fn lossless_drops(report: &Report, plan: &Plan) -> Option<Finding> {
         let cause = "its queue is over the limit that it was given".to_owned();
         (cause, "raise switch.buffer.lossless_queue.static_th: PFC limits the ingress side".into())
     } else {
-        headroom_cause(plan, port)
+        headroom_cause(report, plan, port)
     };
     let text = format!(
         "{drops} frames of a lossless class were dropped, {count} of them at {}: {cause}",
@@ -156,7 +158,7 @@ fn lossless_drops(report: &Report, plan: &Plan) -> Option<Finding> {
 }
 
 /// Why the headroom of a switch port overflowed, and what helps.
-fn headroom_cause(plan: &Plan, port: &PortReport) -> (String, String) {
+fn headroom_cause(report: &Report, plan: &Plan, port: &PortReport) -> (String, String) {
     let topology = &plan.wiring.topology;
     let Some(id) = topology.find_port(&port.port) else { return Default::default() };
     let wire = &plan.wiring.wires[id.index()];
@@ -169,7 +171,12 @@ fn headroom_cause(plan: &Plan, port: &PortReport) -> (String, String) {
         return Default::default();
     };
     let pause = wire.clock.quanta(config.pfc.quanta);
-    if config.buffer.pools.values().any(|pool| pool.xoff.is_some()) {
+    let ignores =
+        |queue: &WatchdogReport| queue.port == port.peer && queue.action != WatchdogAction::Alert;
+    if report.pfc_wd.iter().any(ignores) {
+        let cause = format!("{} goes on sending after XOFF, as its watchdog has it", port.peer);
+        (cause, "watch ports to hosts only, or let a storm pass: raise detection_time".to_owned())
+    } else if config.buffer.pools.values().any(|pool| pool.xoff.is_some()) {
         let cause = "the shared headroom pool is full".to_owned();
         (cause, "raise switch.buffer.pools.ingress.xoff".to_owned())
     } else if config.pfc.quanta > 0 && config.pfc.refresh.is_some_and(|every| every >= pause) {
