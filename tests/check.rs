@@ -306,3 +306,20 @@ fn nothing_is_wrong_with_the_library_but_what_is_meant_to_be() {
     }
     assert_eq!(found, [("allreduce-4x8-a100-congested", "switch.ecn.3.kmin".to_owned())]);
 }
+
+#[test]
+fn collisions_are_those_of_the_table() {
+    let Some(table) = common::reference("analytic/ecmp_balls_bins.tsv") else { return };
+    let table = std::fs::read_to_string(table).unwrap();
+    let mut rows = 0;
+    for row in table.lines().skip(1) {
+        let fields: Vec<f64> = row.split('\t').map(|field| field.parse().unwrap()).collect();
+        let [connections, links, qps, expected, ..] = fields[..] else { panic!("{row}") };
+        let loads = vec![1.0 / qps; (connections * qps) as usize];
+        let found = scenarios::check::efficiency(&loads, links as usize);
+        // both are drawn
+        assert!((found - expected).abs() < 0.015, "{row}: {found}");
+        rows += 1;
+    }
+    assert!(rows > 10);
+}
