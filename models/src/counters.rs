@@ -23,11 +23,13 @@ pub enum DropReason {
     NoRoute,
     /// The link is down.
     LinkDown,
+    /// Discarded by a PFC watchdog.
+    Watchdog,
 }
 
 impl DropReason {
     /// All reasons.
-    pub const ALL: [DropReason; 9] = [
+    pub const ALL: [DropReason; 10] = [
         DropReason::IngressHeadroomFull,
         DropReason::IngressLossyLimit,
         DropReason::EgressLossyLimit,
@@ -37,6 +39,7 @@ impl DropReason {
         DropReason::Ttl,
         DropReason::NoRoute,
         DropReason::LinkDown,
+        DropReason::Watchdog,
     ];
 
     /// The name in reports.
@@ -51,6 +54,7 @@ impl DropReason {
             DropReason::Ttl => "ttl",
             DropReason::NoRoute => "no_route",
             DropReason::LinkDown => "link_down",
+            DropReason::Watchdog => "watchdog",
         }
     }
 }

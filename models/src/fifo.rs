@@ -61,6 +61,11 @@ impl<T: Copy> Fifo<T> {
         if self.is_empty() { None } else { self.slots.get(self.place(0)) }
     }
 
+    /// The first value and its place: as long as both stay, none has been taken.
+    pub fn mark(&self) -> Option<(u32, T)> {
+        self.front().map(|value| (self.head, *value))
+    }
+
     /// Asks for the memory of the first value.
     #[inline]
     pub fn prefetch(&self) {

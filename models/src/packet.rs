@@ -16,7 +16,7 @@ pub enum Kind {
 }
 
 /// A frame. Sizes are L2 bytes with FCS (`buffer_len`), without preamble and gap.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Packet {
     /// The QP (meaningless for PFC).
     pub qp: u32,

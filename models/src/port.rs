@@ -13,6 +13,7 @@ use crate::link::Pipe;
 use crate::packet::Packet;
 use crate::pfc::{PauseState, PfcSender};
 use crate::scheduler::{Scheduler, Turn};
+use crate::switch::{QueueWatch, WatchdogConfig};
 
 /// A FIFO of frames that knows its depth over time.
 #[derive(Debug, Default)]
@@ -48,6 +49,11 @@ impl Queue {
     /// The frames, the next one first.
     pub fn packets(&self) -> impl Iterator<Item = &Packet> {
         self.packets.iter()
+    }
+
+    /// The frame that leaves next, and its place.
+    pub(crate) fn mark(&self) -> Option<(u32, Packet)> {
+        self.packets.mark()
     }
 
     /// Asks for the memory of the next frame.
@@ -202,6 +208,12 @@ pub(crate) struct Aside {
     pub(crate) refresh_at: Time,
     /// XOFF state towards upstream.
     pub(crate) pfc: PfcSender,
+    /// The PFC watchdog, where there is one.
+    pub(crate) watchdog: Option<Box<PortWatchdog>>,
+    /// Queues (a bit each) that send although they are told to pause.
+    pub(crate) unheeded: u8,
+    /// Priorities (a bit each) for which no PFC is sent.
+    pub(crate) silent: u8,
     /// PFC frames that leave next: priority and quanta.
     pfc_out: Fifo<(u8, u16)>,
     scheduler: Scheduler,
@@ -209,6 +221,24 @@ pub(crate) struct Aside {
     pub(crate) random: Stream,
     /// Everything else that is counted here.
     pub(crate) counters: PortCounters,
+}
+
+/// The PFC watchdog of a switch port.
+#[derive(Clone, Debug)]
+pub(crate) struct PortWatchdog {
+    pub(crate) config: WatchdogConfig,
+    /// When the live `Watch` event fires.
+    pub(crate) poll_at: Time,
+    pub(crate) queues: Vec<Watched>,
+}
+
+/// A queue that is watched.
+#[derive(Clone, Debug)]
+pub(crate) struct Watched {
+    /// The priority of the PFC frames that pause it, and of the group that is watched with it.
+    pub(crate) priority: u8,
+    pub(crate) queue: u8,
+    pub(crate) watch: QueueWatch,
 }
 
 /// One port. At a NIC the queues hold ACKs, NAKs and CNPs; data comes from QPs.
@@ -234,6 +264,9 @@ impl Port {
             pfc_in: Fifo::default(),
             refresh_at: Time::MAX,
             pfc,
+            watchdog: None,
+            unheeded: 0,
+            silent: 0,
             pfc_out: Fifo::default(),
             scheduler,
             random,
@@ -264,7 +297,7 @@ impl Port {
     pub(crate) fn change_pause(&mut self, change: impl FnOnce(&mut PauseState)) -> i64 {
         let before = self.tx.paused.count_ones();
         change(&mut self.aside.pause);
-        self.tx.paused = self.aside.pause.paused();
+        self.tx.paused = self.aside.pause.paused() & !self.aside.unheeded;
         i64::from(self.tx.paused.count_ones()) - i64::from(before)
     }
 
@@ -320,6 +353,11 @@ impl Port {
             self.tx.nonempty &= !(1 << queue);
         }
         packet
+    }
+
+    /// Frames in a queue.
+    pub(crate) fn waiting(&self, queue: u8) -> u64 {
+        self.queues[usize::from(queue)].packets.len() as u64
     }
 
     /// Bytes in all queues.

@@ -18,7 +18,6 @@
 
 pub mod check;
 pub mod collectives;
-pub mod deadlock;
 pub mod diagnose;
 pub mod expect;
 pub mod import;

@@ -63,7 +63,7 @@ macro_rules! library {
 library! {
     Scenario "library": "incast", "incast-pfc-only", "permutation-fat-tree", "dcqcn-2-to-1",
         "dumbbell-victim", "incast-storage", "allreduce-4x8-a100", "allreduce-4x8-a100-congested",
-        "allreduce-16x8-h100-rail";
+        "allreduce-16x8-h100-rail", "pause-storm", "pause-storm-watchdog";
     Paper "papers": "pfc-unfairness", "pfc-unfairness-ecmp", "dcqcn-fairness", "dcqcn-incast",
         "dcqcn-fixed-point", "dcqcn-delay", "ns3-rdma-2-to-1", "hpcc-320", "wire-overhead",
         "deadlock-loop", "deadlock-ring";

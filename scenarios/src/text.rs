@@ -337,12 +337,15 @@ fn mark(severity: Severity) -> &'static str {
     }
 }
 
-/// The notes of `check`, with the place of each key.
-pub fn notes(notes: &[Note], location: impl Fn(&str) -> Option<String>) -> String {
+/// The notes of `check`, with the place where each key was set.
+pub fn notes(notes: &[Note], written: impl Fn(&Note) -> String) -> String {
     let mut text = String::new();
     for note in notes {
-        let place = location(&note.key).map_or(String::new(), |place| format!("{place}: "));
-        let _ = writeln!(text, "  {} {place}{}: {}", mark(note.severity), note.key, note.text);
+        let place = written(note);
+        let _ = writeln!(text, "  {} {place}: {}: {}", mark(note.severity), note.key, note.text);
+        for line in &note.details {
+            let _ = writeln!(text, "           {line}");
+        }
     }
     text
 }

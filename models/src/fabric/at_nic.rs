@@ -343,6 +343,7 @@ impl<P: Probe> Fabric<P> {
         self.receive_data(index, port, &packet, agenda);
         let asserted = self.ports[port as usize].aside.pfc.asserted();
         if below_xon {
+            let asserted = asserted & !self.nics[index].storm;
             for priority in (0..8).filter(|priority| asserted & (1 << priority) != 0) {
                 self.release_xoff(port, priority, agenda);
             }

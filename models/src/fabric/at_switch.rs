@@ -48,11 +48,18 @@ impl<P: Probe> Fabric<P> {
             self.mmus[in_mmu].charge_calm(group, cells);
         } else {
             self.make_exact(owner, port, agenda);
+            let stormed = self.switches[owner as usize].storms > 0;
+            if stormed && self.storm_drops(port, out, &packet, agenda) {
+                return;
+            }
             let admitted = self.mmus[out_mmu].egress_admits(out_queue, cells);
             xoff = match admitted.and_then(|()| self.mmus[in_mmu].charge_ingress(group, cells)) {
                 Ok(xoff) => xoff,
                 Err(refusal) => return self.refuse(port, &packet, refusal, agenda),
             };
+            if stormed {
+                self.storm_admits(port, out, &packet);
+            }
         }
         self.mmus[out_mmu].charge_egress(out_queue, cells);
         self.tally.held += 1;
@@ -85,8 +92,10 @@ impl<P: Probe> Fabric<P> {
 
     #[cold]
     fn refuse(&mut self, port: u32, packet: &Packet, refusal: Refusal, agenda: &Queue) {
+        // a port that may send no PFC is not lossless
+        let silent = self.ports[port as usize].aside.silent & (1 << packet.pg) != 0;
         let (reason, lossless) = match refusal {
-            Refusal::IngressHeadroomFull => (DropReason::IngressHeadroomFull, true),
+            Refusal::IngressHeadroomFull => (DropReason::IngressHeadroomFull, !silent),
             Refusal::IngressLossyLimit => (DropReason::IngressLossyLimit, false),
             Refusal::EgressLossyLimit => (DropReason::EgressLossyLimit, false),
             Refusal::EgressLosslessLimit => (DropReason::EgressLosslessLimit, true),
@@ -111,9 +120,10 @@ impl<P: Probe> Fabric<P> {
         self.release(port, packet, start, agenda);
     }
 
-    /// Takes a frame out of the buffer and sends it.
-    #[inline]
-    fn release(&mut self, port: u32, packet: Packet, start: Time, agenda: &mut Queue) {
+    /// Takes a frame that was in a queue of `port` out of the buffer; true, and the port that it came
+    /// in by, if XON is due there.
+    #[inline(always)]
+    pub(super) fn uncharge(&mut self, port: u32, packet: &Packet) -> (bool, u32) {
         let Port { tx, rx, .. } = &self.ports[port as usize];
         let switch = &self.switches[rx.owner as usize];
         let ingress = rx.place + u32::from(packet.ingress);
@@ -127,6 +137,13 @@ impl<P: Probe> Fabric<P> {
         self.mmus[out_mmu].release_egress(queue, cells);
         let xon = self.mmus[in_mmu].release_ingress(group, cells);
         self.tally.held -= 1;
+        (xon, ingress)
+    }
+
+    /// Takes a frame out of the buffer and sends it.
+    #[inline]
+    fn release(&mut self, port: u32, packet: Packet, start: Time, agenda: &mut Queue) {
+        let (xon, ingress) = self.uncharge(port, &packet);
         // this port counts as busy while the XON goes out (it may go out here)
         self.transmit(port, packet, start, agenda);
         if xon {

@@ -16,18 +16,18 @@ use crate::collective::{Executor, NcclConfig, Setting, jobs};
 use crate::congestion::RateControl;
 use crate::error::BuildError;
 use crate::fault::Faults;
-use crate::ids::{NodeId, PortId};
+use crate::ids::{NodeId, PRIORITIES, PortId};
 use crate::link::Pipe;
 use crate::load_balance::Ecmp;
 use crate::nic::{Dma, Nic, NicConfig, NicParams, ReceiveBuffer, ReceiveConfig, Receiver, Sender};
 use crate::pfc::PfcSender;
-use crate::port::{Arrivals, Port, Transmitter};
+use crate::port::{Arrivals, Port, PortWatchdog, Transmitter, Watched};
 use crate::probe::Probe;
 use crate::routing::Routes;
 use crate::scheduler::Scheduler;
 use crate::switch::{
-    BufferPlan, Classifier, MarkAt, PortPlan, PortWred, SchedulerConfig, Switch, SwitchConfig,
-    Wred, plan_buffer,
+    BufferPlan, Classifier, MarkAt, PortPlan, PortWred, QueueWatch, SchedulerConfig, Switch,
+    SwitchConfig, Wred, plan_buffer,
 };
 use crate::topology::NodeKind;
 use crate::traffic::FLOWS_MAX;
@@ -337,6 +337,7 @@ impl Plan {
                 cell: config.buffer.cell.get() as u32,
                 ecmp: Ecmp::new(&config.ecmp, topology.node(node).number),
                 xoffs: 0,
+                storms: 0,
                 exact_until: Time::ZERO,
                 pfc_to_queue: ports.map(SwitchConfig::pfc_to_queue).collect(),
             }
@@ -351,6 +352,13 @@ impl Plan {
         wire.is_switch
             && !wire.arrival_delay.is_zero()
             && wire.arrival_delay + longest < self.spec.stop.stall
+    }
+
+    /// A watchdog must find what has left, and none that should have.
+    fn watched(&self, wire: &Wire) -> bool {
+        let ports = self.wiring.topology.ports_of(NodeId(wire.node));
+        let mut configs = ports.filter_map(|port| self.spec.switch_ports[port.index()].as_deref());
+        wire.is_switch && configs.any(|config| config.pfc_wd.is_some())
     }
 
     fn build_nics(&self) -> Vec<Nic> {
@@ -408,7 +416,7 @@ impl Plan {
             };
             let scheduler = Scheduler::new(scheduler, largest);
             let crosses = wire.peer_shard != shard;
-            let lazy = in_any_order && !crosses && self.may_be_lazy(wire);
+            let lazy = in_any_order && !crosses && self.may_be_lazy(wire) && !self.watched(wire);
             let mut tx = Transmitter::new(scheduler.turn(), crosses, lazy);
             tx.arrival_delay = wire.arrival_delay;
             // a rate so low that it does not fit takes the general way
@@ -426,7 +434,11 @@ impl Plan {
                 base,
             };
             let marking = random(Domain::Marking);
-            ports.push(Port::new(tx, rx, scheduler, PfcSender::new(refresh), marking));
+            let mut port = Port::new(tx, rx, scheduler, PfcSender::new(refresh), marking);
+            if let Device::Switch(config) = device(&self.spec, id) {
+                port.aside.watchdog = watchdog(config).map(Box::new);
+            }
+            ports.push(port);
         }
         Ok(ports)
     }
@@ -475,6 +487,16 @@ fn intern<T: PartialEq>(all: &mut Vec<T>, new: T) -> Result<u16, BuildError> {
         Ok(index) if index < super::NO_CLASSIFIER => Ok(index),
         _ => Err(BuildError::new("switch", "at most 65535 different kinds of port can be")),
     }
+}
+
+/// The watchdog of a port, over the queues whose PFC it obeys.
+fn watchdog(config: &SwitchConfig) -> Option<PortWatchdog> {
+    let watched = config.pfc_wd?;
+    let queues = config.pfc_to_queue();
+    let obeyed = (0..).zip(queues).filter(|(_, queue)| *queue < PRIORITIES as u8);
+    let watch = |(priority, queue)| Watched { priority, queue, watch: QueueWatch::new(&watched) };
+    let queues = obeyed.map(watch).collect();
+    Some(PortWatchdog { config: watched, poll_at: Time::MAX, queues })
 }
 
 fn port_wred(config: &SwitchConfig) -> Result<PortWred, BuildError> {
@@ -547,6 +569,7 @@ impl<P: Probe> Fabric<P> {
         for port in 0..self.ports.len() as u32 {
             if !self.wiring.wires[port as usize].is_switch {
                 self.watch_starts(port, agenda);
+                self.plant_pause_storm(port, agenda);
             }
         }
         for node in 0..self.wiring.shard_of.len() {

@@ -1,9 +1,11 @@
 //! Ranges that types do not express.
 
+use sim_core::Delta;
+
 use crate::error::BuildError;
 use crate::ids::PRIORITIES;
 use crate::nic::NicConfig;
-use crate::switch::{SwitchConfig, Wred};
+use crate::switch::{SwitchConfig, WatchdogConfig, Wred};
 use crate::wire::WireConfig;
 
 fn below(key: &str, values: impl IntoIterator<Item = u8>, bound: u8) -> Result<(), BuildError> {
@@ -53,9 +55,32 @@ pub(super) fn switch(config: &SwitchConfig) -> Result<(), BuildError> {
         let message = format!("{weight} is out of range: 1 to 1000 is expected");
         return Err(BuildError::new(format!("switch.scheduler.weights.{queue}"), message));
     }
+    if let Some(watchdog) = &config.pfc_wd {
+        self::watchdog(watchdog, config)?;
+    }
     below("switch.ecmp.offset", [config.ecmp.offset], 32)?;
     below("switch.buffer.pg", config.buffer.pg.keys().copied(), QUEUES)?;
     below("switch.buffer.queue", config.buffer.queue.keys().copied(), QUEUES)
+}
+
+fn watchdog(watchdog: &WatchdogConfig, config: &SwitchConfig) -> Result<(), BuildError> {
+    let WatchdogConfig { detection_time, restoration_time, poll_interval, .. } = *watchdog;
+    let times = [
+        ("detection_time", detection_time),
+        ("restoration_time", restoration_time),
+        ("poll_interval", poll_interval),
+    ];
+    for (key, time) in times {
+        if time < Delta::from_us(1) {
+            let message = format!("{time} is out of range: at least 1us is expected");
+            return Err(BuildError::new(format!("switch.pfc_wd.{key}"), message));
+        }
+    }
+    if config.pfc.quanta == 0 {
+        let message = "pauses never run out where pfc.quanta is 0: a watchdog needs 1 to 65535";
+        return Err(BuildError::new("switch.pfc_wd", message));
+    }
+    Ok(())
 }
 
 pub(super) fn nic(config: &NicConfig) -> Result<(), BuildError> {
@@ -79,6 +104,13 @@ pub(super) fn nic(config: &NicConfig) -> Result<(), BuildError> {
     below("nic.transport.retry_cnt", [transport.retry_cnt], 8)?;
     if transport.window.is_some_and(|window| window.get() == 0) {
         return refuse("nic.transport.window", "0 lets nothing through".into());
+    }
+    if let Some(storm) = &config.pause_storm {
+        below("nic.pause_storm.priority", [storm.priority], QUEUES)?;
+        if storm.until <= storm.from {
+            let message = format!("the storm ends at {}, before it begins", storm.until);
+            return refuse("nic.pause_storm.until", message);
+        }
     }
     if let Some(receive) = &config.receive {
         if receive.rate.bps() == 0 {

@@ -36,6 +36,10 @@ pub enum Event {
     Host(u32),
     /// This change of `Wiring::faults` is due.
     Fault(u32),
+    /// The PFC watchdog of this port looks.
+    Watch(u32),
+    /// The pause storm of this NIC begins or ends.
+    PauseStorm(u32),
 }
 
 /// Bits of a code that name the component.
@@ -55,6 +59,8 @@ impl Code for Event {
             Event::FlowStart(port) => (7, port),
             Event::Host(node) => (8, node),
             Event::Fault(change) => (11, change),
+            Event::Watch(port) => (9, port),
+            Event::PauseStorm(port) => (10, port),
         };
         debug_assert!(component >> COMPONENT == 0);
         kind << COMPONENT | component
@@ -73,6 +79,8 @@ impl Code for Event {
             6 => Event::Timeout(component),
             7 => Event::FlowStart(component),
             8 => Event::Host(component),
+            9 => Event::Watch(component),
+            10 => Event::PauseStorm(component),
             _ => Event::Fault(component),
         }
     }

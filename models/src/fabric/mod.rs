@@ -24,6 +24,7 @@ mod qps;
 mod run;
 mod shards;
 mod spec;
+mod watchdog;
 mod ways;
 mod wiring;
 
@@ -175,6 +176,8 @@ impl<P: Probe> Model for Fabric<P> {
             Event::FlowStart(port) => self.flow_start(port, agenda),
             Event::Host(node) => self.host_due(node, agenda),
             Event::Fault(change) => self.fault(change, agenda),
+            Event::Watch(port) => self.watch_due(port, agenda),
+            Event::PauseStorm(port) => self.pause_storm(port, agenda),
         }
     }
 
@@ -385,8 +388,16 @@ impl<P: Probe> Fabric<P> {
 
     /// XOFF begins at `port` for `priority`, towards upstream.
     pub(crate) fn assert_xoff(&mut self, port: u32, priority: u8, agenda: &mut Queue) {
-        let quanta = self.xoff_quanta(port);
         self.count_xoff(port, 1);
+        let state = &self.ports[port as usize];
+        if state.aside.silent & (1 << priority) == 0 {
+            self.send_xoff(port, priority, agenda);
+        }
+    }
+
+    /// Sends XOFF, and repeats it.
+    fn send_xoff(&mut self, port: u32, priority: u8, agenda: &mut Queue) {
+        let quanta = self.xoff_quanta(port);
         let state = &mut self.ports[port as usize];
         state.aside.pfc.xoff(agenda.now(), priority);
         state.push_pfc(priority, quanta);
@@ -399,6 +410,9 @@ impl<P: Probe> Fabric<P> {
     pub(crate) fn release_xoff(&mut self, port: u32, priority: u8, agenda: &mut Queue) {
         self.count_xoff(port, -1);
         let state = &mut self.ports[port as usize];
+        if state.aside.silent & (1 << priority) != 0 {
+            return;
+        }
         state.aside.pfc.xon(priority);
         state.push_pfc(priority, 0);
         self.tally.live += 1;
@@ -476,6 +490,7 @@ impl<P: Probe> Fabric<P> {
         let state = &mut self.ports[port as usize];
         self.tally.live += state.change_pause(|pause| pause.apply(now, queue, until));
         self.watch_expiry(port, agenda);
+        self.watch_pauses(port, agenda);
         if until <= now {
             self.kick(port, agenda);
         }

@@ -35,6 +35,8 @@ pub struct NicConfig {
     pub entropy: Entropy,
     /// A receiver that drains slower than the link. If absent, it never is the limit.
     pub receive: Option<ReceiveConfig>,
+    /// A fault: its receiver hangs, and it repeats XOFF.
+    pub pause_storm: Option<PauseStormConfig>,
 }
 
 impl Default for NicConfig {
@@ -50,6 +52,7 @@ impl Default for NicConfig {
             pacing: Pacing::default(),
             entropy: Entropy::default(),
             receive: None,
+            pause_storm: None,
         }
     }
 }
@@ -254,6 +257,26 @@ pub struct ReceiveConfig {
     pub xoff: Bytes,
     /// XON is sent at or below this.
     pub xon: Bytes,
+}
+
+/// `[nic.pause_storm]`: a NIC whose receiver hangs holds XOFF, which it repeats like any other.
+///
+/// It still takes in what comes: only PFC shows the fault.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PauseStormConfig {
+    /// XOFF from here,
+    pub from: Delta,
+    /// XON here.
+    pub until: Delta,
+    /// Of this priority.
+    #[serde(default = "three")]
+    #[schemars(range(min = 0, max = 7))]
+    pub priority: u8,
+}
+
+fn three() -> u8 {
+    3
 }
 
 impl ReceiveConfig {

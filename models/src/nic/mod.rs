@@ -18,8 +18,8 @@ use sim_core::{Bytes, Rate, Time};
 
 pub use arbiter::Arbiter;
 pub use config::{
-    CnpScope, Entropy, NicConfig, NicPfcConfig, NicQosConfig, Notify, NpConfig, ReceiveConfig,
-    TransportConfig, local_ack_timeout,
+    CnpScope, Entropy, NicConfig, NicPfcConfig, NicQosConfig, Notify, NpConfig, PauseStormConfig,
+    ReceiveConfig, TransportConfig, local_ack_timeout,
 };
 pub use dma::{Dma, Read};
 pub use go_back_n::{
@@ -190,6 +190,8 @@ pub struct Nic {
     pub receive: Option<ReceiveBuffer>,
     /// PCIe, if that is slower than the ports.
     pub dma: Option<u32>,
+    /// Priorities (a bit each) whose XOFF a fault holds.
+    pub storm: u8,
     /// Everything that is counted here.
     pub counters: NicCounters,
 }
@@ -206,6 +208,7 @@ impl Nic {
             notification_point: NotificationPoint::default(),
             receive: params.config.receive.map(ReceiveBuffer::new),
             dma: None,
+            storm: 0,
             counters: NicCounters::default(),
             params,
         }

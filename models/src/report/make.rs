@@ -6,13 +6,15 @@ use sim_core::{Fingerprint, Time};
 
 use super::{
     CollectiveReport, FlowReport, FlowStatus, Name, NicReport, OpenPause, OutcomeKind, Performance,
-    PortReport, PriorityReport, Report, SCHEMA, Totals, collective, deadlock, ideal,
+    PortReport, PriorityReport, Report, SCHEMA, StormReport, Totals, WatchdogReport,
+    WatchdogStatus, collective, deadlock, ideal,
 };
 use crate::counters::{DropReason, NicCounters, PortCounters};
 use crate::fabric::{Fabric, Outcome, Plan, Role, StopReason};
 use crate::ids::{PRIORITIES, PortId};
 use crate::nic::SenderState;
 use crate::probe::Probe;
+use crate::switch::StormFrames;
 use crate::topology::Topology;
 
 /// The report of a run, without diagnosis and with the performance still to be filled in.
@@ -44,6 +46,7 @@ pub fn make<P: Probe>(outcome: &Outcome<P>, plan: &Plan, scenario: &str) -> Repo
         ports,
         nics: context.nics(&names),
         totals: context.totals(),
+        pfc_wd: context.watchdogs(&names),
         open_pauses: context.open_pauses(&names),
         deadlocks,
         findings: Vec::new(),
@@ -275,6 +278,49 @@ impl<'a, P: Probe> Context<'a, P> {
         totals
     }
 
+    /// The queues that were stormed.
+    fn watchdogs(&self, names: &Names) -> Vec<WatchdogReport> {
+        let mut reports = Vec::new();
+        for (port, state) in self.fabric.ports.iter().enumerate() {
+            let Some(watchdog) = &state.aside.watchdog else { continue };
+            for watched in &watchdog.queues {
+                let counters = &watched.watch.counters;
+                if counters.storm_detected == 0 {
+                    continue;
+                }
+                let stormed = watched.watch.stormed();
+                // what waits has not been sent
+                let waiting = if stormed { state.waiting(watched.queue) } else { 0 };
+                let sent = |frames: StormFrames| {
+                    let tx_ok = frames.tx_ok.saturating_sub(waiting);
+                    StormFrames { tx_ok, ..frames }
+                };
+                let storm = |(from, to): &(Time, Option<Time>)| StormReport {
+                    detected_s: from.as_secs(),
+                    restored_s: to.map(Time::as_secs),
+                };
+                let peer = self.plan.wiring.topology.port(PortId(port as u32)).peer;
+                reports.push(WatchdogReport {
+                    port: names.ports[port].clone(),
+                    peer: names.ports[peer.index()].clone(),
+                    priority: watched.priority,
+                    queue: watched.queue,
+                    action: watchdog.config.action,
+                    status: match stormed {
+                        true => WatchdogStatus::Stormed,
+                        false => WatchdogStatus::Operational,
+                    },
+                    storm_detected: counters.storm_detected.into(),
+                    storm_restored: counters.storm_restored.into(),
+                    total: sent(counters.total),
+                    last: sent(counters.last),
+                    storms: counters.storms.iter().map(storm).collect(),
+                });
+            }
+        }
+        reports
+    }
+
     fn open_pauses(&self, names: &Names) -> Vec<OpenPause> {
         let ports = self.fabric.ports.iter().zip(&names.ports);
         ports
@@ -303,7 +349,10 @@ impl<'a, P: Probe> Context<'a, P> {
             print.add(port.tx.packets);
             let small = [&counters.rx_pause, &counters.tx_pause, &counters.ecn_marked];
             small.into_iter().flatten().for_each(|count| print.add(u64::from(*count)));
-            counters.drops.iter().for_each(|count| print.add(u64::from(*count)));
+            // later reasons count only where there are any, so that digests stay comparable
+            let (first, later) = counters.drops.split_at(DropReason::Watchdog as usize);
+            first.iter().for_each(|count| print.add(u64::from(*count)));
+            later.iter().filter(|count| **count > 0).for_each(|count| print.add((*count).into()));
         }
         print.add(report.packet_hops);
         print.hex()

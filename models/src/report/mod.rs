@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::switch::{StormFrames, WatchdogAction};
+
 pub use make::make;
 pub use name::Name;
 pub use series::{FlowSeries, PortSeries, Series, series};
@@ -70,6 +72,9 @@ pub struct Report {
     pub nics: Vec<NicReport>,
     /// Sums.
     pub totals: Totals,
+    /// Queues that a PFC watchdog found stormed: what `show pfcwd stats` tells.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pfc_wd: Vec<WatchdogReport>,
     /// Pauses that had not ended.
     pub open_pauses: Vec<OpenPause>,
     /// Cycles that cannot progress.
@@ -334,6 +339,53 @@ pub struct Totals {
     pub drops: BTreeMap<String, u64>,
     /// Frames of lossless classes that found no buffer.
     pub lossless_drops: u64,
+}
+
+/// A queue that a PFC watchdog found stormed, under SONiC's names.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WatchdogReport {
+    /// The switch port.
+    pub port: Name,
+    /// The device at the other end, which sent the pauses.
+    pub peer: Name,
+    /// The priority of the pauses.
+    pub priority: u8,
+    /// The queue that they stop.
+    pub queue: u8,
+    /// `drop`, `forward` or `alert`.
+    pub action: WatchdogAction,
+    /// `stormed` at the end of the run, or `operational`.
+    pub status: WatchdogStatus,
+    /// Storms found.
+    pub storm_detected: u64,
+    /// Storms that were over.
+    pub storm_restored: u64,
+    /// Frames during all storms,
+    #[serde(flatten)]
+    pub total: StormFrames,
+    /// and during the last one.
+    pub last: StormFrames,
+    /// When they were: the first 1000.
+    pub storms: Vec<StormReport>,
+}
+
+/// Whether a queue is stormed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WatchdogStatus {
+    /// No.
+    Operational,
+    /// Yes.
+    Stormed,
+}
+
+/// One storm.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StormReport {
+    /// When the watchdog found it.
+    pub detected_s: f64,
+    /// When the watchdog restored the queue; absent if it was not over.
+    pub restored_s: Option<f64>,
 }
 
 /// A pause that had not ended.

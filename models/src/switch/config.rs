@@ -11,6 +11,7 @@ use crate::load_balance::EcmpConfig;
 use crate::pfc::PfcTiming;
 use crate::size::Size;
 use crate::switch::headroom_config::Headroom;
+use crate::switch::watchdog::WatchdogConfig;
 use crate::switch::wred::WredConfig;
 
 /// A switch. Every key can differ by node or by port through `[[override]]`.
@@ -23,6 +24,8 @@ pub struct SwitchConfig {
     pub buffer: BufferConfig,
     /// Priority flow control.
     pub pfc: SwitchPfcConfig,
+    /// PFC watchdog; if absent, there is none.
+    pub pfc_wd: Option<WatchdogConfig>,
     /// ECN marking of each egress queue that has an entry.
     pub ecn: BTreeMap<u8, WredConfig>,
     /// How frames are classified.

@@ -39,20 +39,63 @@ pub struct HeadroomInput {
     pub priorities: u64,
 }
 
+/// What headroom is made of, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadroomTerms {
+    /// On the cable, there and back: 2 x propagation x rate.
+    pub cable: u64,
+    /// Latency here, latency and response time there, x rate.
+    pub response: u64,
+    /// The largest frame that this port is sending, which the PFC frame waits for.
+    pub sending: u64,
+    /// PFC frames.
+    pub pfc: u64,
+    /// The largest frame that upstream has begun.
+    pub begun: u64,
+    /// What all of it takes in cells beyond its bytes on the wire, a frame begun included; less than
+    /// nothing where gaps outweigh that.
+    pub cells: i64,
+    /// The frame that passed the limit.
+    pub over: u64,
+}
+
+impl HeadroomTerms {
+    /// The terms of one port.
+    pub fn new(input: &HeadroomInput, frames: &Frames) -> Self {
+        let largest = frames.largest(input.mtu);
+        let cell = input.cell.get();
+        let cells = |len: u16| u64::from(len).div_ceil(cell);
+        let flight = input.delay * 2 + input.latency + input.upstream;
+        let in_flight = input.rate.bytes_in(flight).get() + 1;
+        let cable = input.rate.bytes_in(input.delay * 2).get().min(in_flight);
+        let frame = frames.wire_len(largest);
+        let pfc = input.priorities * frames.wire_len(frames.pfc);
+        let wire = in_flight + 2 * frame + pfc;
+        // cells x wire / wire_len(frame), for the worst frame; and one more for a frame begun
+        let expanded = |len: u16| (wire * cells(len)).div_ceil(frames.wire_len(len)) + cells(len);
+        let worst = expanded(input.smallest).max(expanded(one_byte_over(largest, cell)));
+        let filled = worst.max(expanded(largest)) * cell;
+        HeadroomTerms {
+            cable,
+            response: in_flight - cable,
+            sending: frame,
+            pfc,
+            begun: frame,
+            cells: filled as i64 - wire as i64,
+            over: cells(largest) * cell,
+        }
+    }
+
+    /// Their sum: whole cells.
+    pub fn total(&self) -> u64 {
+        let HeadroomTerms { cable, response, sending, pfc, begun, cells, over } = *self;
+        (cable + response + sending + pfc + begun + over).saturating_add_signed(cells)
+    }
+}
+
 /// Headroom in cells.
 pub fn auto_cells(input: &HeadroomInput, frames: &Frames) -> u64 {
-    let largest = frames.largest(input.mtu);
-    let cell = input.cell.get();
-    let cells = |len: u16| u64::from(len).div_ceil(cell);
-    let flight = input.delay * 2 + input.latency + input.upstream;
-    let bytes_in_flight = input.rate.bytes_in(flight).get() + 1;
-    let wire = bytes_in_flight
-        + 2 * frames.wire_len(largest)
-        + input.priorities * frames.wire_len(frames.pfc);
-    // cells x wire / wire_len(frame), for the worst frame; and one more for a frame begun
-    let expanded = |len: u16| (wire * cells(len)).div_ceil(frames.wire_len(len)) + cells(len);
-    let worst = expanded(input.smallest).max(expanded(one_byte_over(largest, cell)));
-    worst.max(expanded(largest)) + cells(largest)
+    HeadroomTerms::new(input, frames).total() / input.cell.get()
 }
 
 /// The frame up to `largest` that wastes most of its last cells among the large ones.
@@ -82,6 +125,11 @@ mod tests {
         // in flight: 100 Gb/s x 900 ns = 11,250 (+1); frames 2 x 4194; PFC 84: 19,723 wire bytes;
         // x 4174/4194 = 19,628.9 -> 19,629, + a frame begun 4174 + the frame over the limit 4174
         assert_eq!(auto_cells(&input, &frames), 27_977);
+        let terms = HeadroomTerms::new(&input, &frames);
+        let HeadroomTerms { cable, response, sending, pfc, begun, cells, over } = terms;
+        // 5000 B in 400 ns of cable; the frame begun is 4174 in the buffer, less 94 of gaps
+        assert_eq!((cable, response, sending, pfc), (5000, 6251, 4194, 84));
+        assert_eq!((begun, cells, over), (4194, 4080, 4174));
         // 66 B frames in 254 B cells: 19,723 / 86 = 229.3 -> 230 cells, + 1, + 17 for 4174 B
         let cells = HeadroomInput { cell: Bytes::new(254), smallest: 66, ..input };
         assert_eq!(auto_cells(&cells, &frames), 248);

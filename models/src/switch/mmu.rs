@@ -85,12 +85,17 @@ struct Account {
     n: i8,
     pool: u8,
     lossless: bool,
-    xoff: bool,
+    /// [`XOFF`], [`WATCHED`].
+    state: u8,
     /// Index of the whole profile.
     profile: u16,
 }
 
 const STATIC: i8 = i8::MIN;
+/// XOFF holds.
+const XOFF: u8 = 1;
+/// The group counts as not calm, whatever it holds.
+const WATCHED: u8 = 2;
 
 impl Account {
     fn new(profile: &Profile, index: usize) -> Self {
@@ -99,8 +104,8 @@ impl Account {
             Threshold::Dynamic(n) => (0, n),
         };
         let Profile { pool, lossless, reserve, .. } = *profile;
-        let (used, headroom_used, xoff, profile) = (0, 0, false, index as u16);
-        Account { used, headroom_used, reserve, limit, n, pool, lossless, xoff, profile }
+        let (used, headroom_used, state, profile) = (0, 0, 0, index as u16);
+        Account { used, headroom_used, reserve, limit, n, pool, lossless, state, profile }
     }
 
     #[inline]
@@ -159,7 +164,7 @@ impl Mmu {
         let shared = (account.used + cells).saturating_sub(account.reserve);
         let growth = shared.min(cells);
         let free = self.pools[usize::from(account.pool)].free();
-        if growth > free || account.xoff {
+        if growth > free || account.state != 0 {
             return false;
         }
         // the limit after this frame, which is the lower one, is that of XOFF
@@ -198,13 +203,14 @@ impl Mmu {
             account.headroom_used = headroom_used;
             pool.headroom_used = pooled;
         }
-        if !account.lossless || account.xoff {
+        if !account.lossless || account.state & XOFF != 0 {
             return Ok(false);
         }
         let shared = account.shared();
         let full = shared > 0 && shared >= account.limit(pool.free());
-        account.xoff = account.headroom_used > 0 || full;
-        Ok(account.xoff)
+        let xoff = account.headroom_used > 0 || full;
+        account.state |= if xoff { XOFF } else { 0 };
+        Ok(xoff)
     }
 
     /// Releases a frame of `cells` from ingress group `group`; true if XON is due now.
@@ -212,7 +218,7 @@ impl Mmu {
     pub fn release_ingress(&mut self, group: usize, cells: u32) -> bool {
         let account = &mut self.groups[group];
         let pool = &mut self.pools[usize::from(account.pool)];
-        if !account.xoff {
+        if account.state & XOFF == 0 {
             // headroom in use means XOFF
             pool.used -= account.shared().min(cells);
             account.used -= cells;
@@ -230,7 +236,7 @@ impl Mmu {
         let Profile { xon, xon_offset, .. } = self.profiles[usize::from(account.profile)];
         let ceiling = xon.max(account.limit(pool.free()).saturating_sub(xon_offset));
         let resume = account.shared() <= ceiling;
-        account.xoff = !resume;
+        account.state &= if resume { !XOFF } else { u8::MAX };
         resume
     }
 
@@ -314,7 +320,14 @@ impl Mmu {
 
     /// True while XOFF holds for ingress group `group`.
     pub fn xoff(&self, group: usize) -> bool {
-        self.groups[group].xoff
+        self.groups[group].state & XOFF != 0
+    }
+
+    /// Lets no group count as calm, or ends that: somebody wants to see every frame.
+    pub fn watch(&mut self, on: bool) {
+        for account in &mut self.groups {
+            account.state = account.state & !WATCHED | if on { WATCHED } else { 0 };
+        }
     }
 
     /// True if nothing is held anywhere: what must hold when the switch has drained.

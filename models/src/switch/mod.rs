@@ -7,6 +7,7 @@ mod headroom_config;
 mod mellanox;
 mod mmu;
 mod plan;
+mod watchdog;
 pub(crate) mod wred;
 
 pub use classify::Classifier;
@@ -14,11 +15,15 @@ pub use config::{
     BufferConfig, PoolConfig, ProfileConfig, SchedulerConfig, SchedulerUnit, SwitchConfig,
     SwitchPfcConfig, SwitchQosConfig, Trust,
 };
-pub use headroom::{HeadroomInput, auto_cells};
+pub use headroom::{HeadroomInput, HeadroomTerms, auto_cells};
 pub use headroom_config::Headroom;
 pub use mellanox::{Formula, MellanoxHeadroom};
 pub use mmu::{Mmu, Pool, Profile, Refusal, Threshold};
 pub use plan::{BufferPlan, PortPlan, plan_buffer};
+pub use watchdog::{
+    Look, QueueWatch, STORMS_KEPT, StormFrames, Verdict, WatchdogAction, WatchdogConfig,
+    WatchdogCounters, WatchdogRule,
+};
 pub use wred::{MarkAt, PortWred, Wred, WredConfig};
 
 use sim_core::Time;
@@ -40,6 +45,8 @@ pub struct Switch {
     pub ecmp: Ecmp,
     /// Groups that hold XOFF.
     pub xoffs: u32,
+    /// Queues that are stormed: its watchdogs then look at every frame.
+    pub storms: u32,
     /// It was, or is, so full that each departure counts as it happens.
     pub exact_until: Time,
     /// Queue that a PFC priority pauses, by port; the priorities that are not obeyed map to 255.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sim_core::{Bytes, Delta, Rate};
 
 use super::config::{ProfileConfig, SwitchConfig};
-use super::headroom::{HeadroomInput, auto_cells};
+use super::headroom::{HeadroomInput, HeadroomTerms};
 use super::headroom_config::Headroom;
 use super::mmu::{Mmu, Pool, Profile, Threshold};
 use crate::error::BuildError;
@@ -47,6 +47,8 @@ pub struct BufferPlan {
     pub headroom: Vec<u64>,
     /// What it must be at each port in the worst case: `headroom = "auto"`.
     pub headroom_needed: Vec<u64>,
+    /// What that is made of.
+    pub headroom_terms: Vec<HeadroomTerms>,
     /// Shared part of the ingress pool, in bytes, by slice.
     pub ingress_pool: Vec<u64>,
 }
@@ -65,6 +67,7 @@ pub fn plan_buffer(
         places: Vec::new(),
         headroom: Vec::new(),
         headroom_needed: Vec::new(),
+        headroom_terms: Vec::new(),
         ingress_pool: Vec::new(),
     };
     for slice in 0..slices {
@@ -134,7 +137,9 @@ fn plan_slice(
         let headroom = port_headroom(port, frames, cell)?;
         plan.places.push((slice as u8, groups.len() as u32));
         plan.headroom.push(headroom.saturating_mul(cell.get()));
-        plan.headroom_needed.push(auto_headroom(port, frames, cell).saturating_mul(cell.get()));
+        let terms = headroom_terms(port, frames, cell);
+        plan.headroom_needed.push(terms.total());
+        plan.headroom_terms.push(terms);
         let pfc = &port.config.pfc;
         for priority in 0..PRIORITIES as u8 {
             let lossless = pfc.priorities.contains(&priority);
@@ -290,7 +295,7 @@ fn port_headroom(port: &PortPlan<'_>, frames: &Frames, cell: Bytes) -> Result<u6
         Headroom::RateDelay(factor) => {
             port.rate.bytes_in(port.delay).get().saturating_mul(factor) / cell.get()
         }
-        Headroom::Auto => auto_headroom(port, frames, cell),
+        Headroom::Auto => headroom_terms(port, frames, cell).total() / cell.get(),
         Headroom::Mellanox(formula) => {
             let bytes = formula.bytes(port.rate, port.delay, cell).ok_or_else(|| {
                 let message = format!("no response time is published for {}", port.rate);
@@ -301,7 +306,7 @@ fn port_headroom(port: &PortPlan<'_>, frames: &Frames, cell: Bytes) -> Result<u6
     })
 }
 
-fn auto_headroom(port: &PortPlan<'_>, frames: &Frames, cell: Bytes) -> u64 {
+fn headroom_terms(port: &PortPlan<'_>, frames: &Frames, cell: Bytes) -> HeadroomTerms {
     let pfc = &port.config.pfc;
     let smallest = pfc.smallest_frame.map_or(frames.smallest(), |bytes| {
         bytes.get().clamp(1, u64::from(frames.largest(port.mtu))) as u16
@@ -316,7 +321,7 @@ fn auto_headroom(port: &PortPlan<'_>, frames: &Frames, cell: Bytes) -> u64 {
         cell,
         priorities: pfc.priorities.len() as u64,
     };
-    auto_cells(&input, frames)
+    HeadroomTerms::new(&input, frames)
 }
 
 #[cfg(test)]

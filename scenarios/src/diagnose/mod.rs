@@ -1,15 +1,18 @@
 //! What a run shows to be wrong, in plain words, each with its evidence and the setting to change.
 
 mod collective;
+mod storms;
 mod trial;
 
 use std::collections::BTreeMap;
 
 use models::fabric::{Outcome, Plan, Role};
 use models::ids::NodeId;
-use models::report::{Finding, FlowStatus, NicReport, OutcomeKind, PortReport, Report, Severity};
+use models::report::{
+    Finding, FlowStatus, NicReport, OutcomeKind, PortReport, Report, Severity, WatchdogReport,
+};
 use models::routing::Choices;
-use models::switch::Headroom;
+use models::switch::{Headroom, WatchdogAction};
 use serde_json::{Value, json};
 use sim_core::{Bytes, Delta};
 
@@ -20,7 +23,7 @@ pub use collective::ceiling;
 pub use trial::try_remedies;
 
 /// The kinds of findings.
-pub const KINDS: [&str; 22] = [
+pub const KINDS: [&str; 23] = [
     "deadlock",
     "lossless_drops",
     "qp_error",
@@ -31,6 +34,7 @@ pub const KINDS: [&str; 22] = [
     "late_acks",
     "ecn_after_pfc",
     "receiver_limited",
+    "pfc_storm",
     "ecmp_imbalance",
     "receiver_link_full",
     "truncated_samples",
@@ -55,7 +59,8 @@ pub fn findings(report: &Report, plan: &Plan, outcome: &Outcome) -> Vec<Finding>
     findings.extend(lossy_links(report));
     findings.extend(late_acks(report));
     findings.extend(ecn_after_pfc(report, plan));
-    findings.extend(receiver_limited(report));
+    findings.extend(storms::findings(report, plan));
+    findings.extend(receiver_limited(report, plan));
     findings.extend(ecmp_imbalance(report, plan));
     findings.extend(incast(report, plan));
     findings.extend(truncated_samples(plan, outcome));
@@ -137,7 +142,7 @@ fn lossless_drops(report: &Report, plan: &Plan) -> Option<Finding> {
         let cause = "its queue is over the limit that it was given".to_owned();
         (cause, "raise switch.buffer.lossless_queue.static_th: PFC limits the ingress side".into())
     } else {
-        headroom_cause(plan, port)
+        headroom_cause(report, plan, port)
     };
     let text = format!(
         "{drops} frames of a lossless class were dropped, {count} of them at {}: {cause}",
@@ -153,7 +158,7 @@ fn lossless_drops(report: &Report, plan: &Plan) -> Option<Finding> {
 }
 
 /// Why the headroom of a switch port overflowed, and what helps.
-fn headroom_cause(plan: &Plan, port: &PortReport) -> (String, String) {
+fn headroom_cause(report: &Report, plan: &Plan, port: &PortReport) -> (String, String) {
     let topology = &plan.wiring.topology;
     let Some(id) = topology.find_port(&port.port) else { return Default::default() };
     let wire = &plan.wiring.wires[id.index()];
@@ -166,7 +171,12 @@ fn headroom_cause(plan: &Plan, port: &PortReport) -> (String, String) {
         return Default::default();
     };
     let pause = wire.clock.quanta(config.pfc.quanta);
-    if config.buffer.pools.values().any(|pool| pool.xoff.is_some()) {
+    let ignores =
+        |queue: &WatchdogReport| queue.port == port.peer && queue.action != WatchdogAction::Alert;
+    if report.pfc_wd.iter().any(ignores) {
+        let cause = format!("{} goes on sending after XOFF, as its watchdog has it", port.peer);
+        (cause, "watch ports to hosts only, or let a storm pass: raise detection_time".to_owned())
+    } else if config.buffer.pools.values().any(|pool| pool.xoff.is_some()) {
         let cause = "the shared headroom pool is full".to_owned();
         (cause, "raise switch.buffer.pools.ingress.xoff".to_owned())
     } else if config.pfc.quanta > 0 && config.pfc.refresh.is_some_and(|every| every >= pause) {
@@ -303,8 +313,11 @@ fn ecn_after_pfc(report: &Report, plan: &Plan) -> Option<Finding> {
 }
 
 /// A NIC that sends PFC because it drains too slowly.
-fn receiver_limited(report: &Report) -> Option<Finding> {
-    let is_nic = |port: &PortReport| port.port.contains("/nic");
+fn receiver_limited(report: &Report, plan: &Plan) -> Option<Finding> {
+    // a NIC that was told to pause others does not drain slower
+    let is_nic = |port: &PortReport| {
+        port.port.contains("/nic") && storms::of_nic(plan, &port.port).is_none()
+    };
     let sent = |port: &PortReport| if is_nic(port) { port.tx_pause_frames } else { 0 };
     let (port, pauses) = worst(report, sent)?;
     let received = port.rx_bytes as f64 * 8.0 / report.simulated_time_s.max(1e-12);

@@ -78,6 +78,13 @@ impl Devices {
     }
 }
 
+/// The overrides that apply to a port, or to the device that it belongs to, by number.
+pub(super) fn applying(overrides: &[Override], topology: &Topology, port: PortId) -> Vec<usize> {
+    let entries = overrides.iter().map(Named::new).enumerate();
+    let applying = entries.filter(|(_, entry)| entry.applies_to(topology, port));
+    applying.map(|(index, _)| index).collect()
+}
+
 /// What an override applies to.
 struct Named<'a> {
     nodes: BTreeSet<&'a str>,

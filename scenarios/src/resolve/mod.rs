@@ -15,7 +15,7 @@ use models::BuildError;
 use models::collective::explain_variable;
 use models::fabric::Spec;
 use models::host::{HostConfig, nics};
-use models::ids::NodeId;
+use models::ids::{NodeId, PortId};
 use models::topology::{NicLayout, Topology, TopologyConfig};
 use models::traffic::{self, TrafficConfig};
 
@@ -28,7 +28,7 @@ use crate::load::{
     LoadError, Node, Origin, Path, SourceId, Sources, assignment, from_node, near_miss, parse,
     to_toml,
 };
-use crate::provenance::{Figure, in_use};
+use crate::provenance::{Figure, in_use, is_below};
 use crate::schema::Scenario;
 use crate::sweep::Sweep;
 
@@ -263,9 +263,46 @@ impl Loaded {
         Complaint(self.place.locate(error).render(&self.sources))
     }
 
-    /// Where a key stands, for messages: `scenario.toml:14`.
-    pub fn location(&self, key: &str) -> Option<String> {
-        Some(self.sources.location(self.place.nearest_origin(key)?))
+    /// Where a key of a port's configuration was set, in words: `scenario.toml:14`, `preset
+    /// tomahawk3`, or `default`. The port may have its value from an override.
+    pub fn written(&self, key: &str, at: Option<PortId>) -> String {
+        if let Some(origin) = at.and_then(|port| self.overridden(key, port)) {
+            return self.sources.location(origin);
+        }
+        match self.place.deepest(key) {
+            Some((node, true)) => match self.sources.name(node.origin.source) {
+                "preset generic" => "default".to_owned(),
+                _ => self.sources.location(node.origin),
+            },
+            // a table of the user's that leaves the key out
+            Some((node, false)) if self.place.is_own(node) && !node.origin.is_whole() => {
+                format!("default, in {}", self.sources.location(node.origin))
+            }
+            _ => "default".to_owned(),
+        }
+    }
+
+    /// The last override that sets a key, a part of it, or the table around it, for this port.
+    fn overridden(&self, key: &str, port: PortId) -> Option<Origin> {
+        let overrides = &self.scenario.overrides;
+        let applying = devices::applying(overrides, &self.spec.topology, port);
+        for index in applying.into_iter().rev() {
+            let path = Path::parse(&format!("override[{index}].set")).ok()?;
+            let set = self.place.tree.at(&path).and_then(Node::as_table)?;
+            for entry in set {
+                if entry.key == key || is_below(&entry.key, key) {
+                    return Some(entry.key_origin);
+                }
+                if !is_below(key, &entry.key) {
+                    continue;
+                }
+                let rest = Path::parse(&key[entry.key.len() + 1..]).ok();
+                if let Some(node) = rest.and_then(|rest| entry.node.at(&rest)) {
+                    return Some(node.origin);
+                }
+            }
+        }
+        None
     }
 }
 
@@ -313,13 +350,30 @@ impl Place {
         LoadError { message: error.message, path: Some(error.key), origin, help: None }
     }
 
+    /// Whether the user wrote this, and no preset.
+    fn is_own(&self, node: &Node) -> bool {
+        !self.presets.contains(&node.origin.source)
+    }
+
+    /// The deepest part of `key` that there is, and whether it is the whole.
+    fn deepest(&self, key: &str) -> Option<(&Node, bool)> {
+        let mut part = key;
+        loop {
+            let path = Path::parse(part).ok()?;
+            if let Some(node) = self.tree.at(&path) {
+                return Some((node, part.len() == key.len()));
+            }
+            part = &part[..part.rfind(['.', '['])?];
+        }
+    }
+
     /// The origin of the deepest part of `key` that the user wrote.
     fn nearest_origin(&self, key: &str) -> Option<Origin> {
         let mut key = key;
         loop {
             let node = Path::parse(key).ok().and_then(|path| self.tree.at(&path));
             if let Some(node) = node
-                && !self.presets.contains(&node.origin.source)
+                && self.is_own(node)
             {
                 return Some(node.origin);
             }

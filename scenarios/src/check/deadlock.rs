@@ -1,60 +1,67 @@
-//! What routes, buffers and pauses say about deadlocks before anything runs, in words.
+//! Buffers that can wait for themselves ([`models::dependency`]), in words.
 
 use std::fmt::Write;
 
-use models::dependency::{Buffer, Cycle, Dependencies, Failure, LinkFailures, RoutingLoop, Turn};
+use models::dependency::{
+    Buffer, Cycle, Dependencies, Failure, LinkFailures, RoutingLoop, Traffic, Turn,
+};
 use models::fabric::Plan;
 use models::ids::NodeId;
+use models::report::Severity;
 
+use super::{Notes, note};
 use crate::text::words;
 
 /// Rounds, turns and failures that are shown in full.
 const SHOWN: usize = 4;
 
-/// `none can wait for itself`, or every circle with who closes it and what opens it.
-pub fn cycles(plan: &Plan, dependencies: &Dependencies<'_>) -> String {
-    let mut text = String::new();
-    let cycles = dependencies.cycles();
-    for found in dependencies.loops().iter().take(SHOWN) {
-        let _ = writeln!(text, "  ! {}", routing_loop(plan, found));
+impl Notes<'_> {
+    /// Circles of buffers and routing loops.
+    pub(super) fn deadlocks(&mut self) {
+        let plan = self.plan;
+        let traffic = Traffic::new(&plan.spec, &plan.wiring);
+        let dependencies = traffic.dependencies(&plan.wiring.routes);
+        for found in dependencies.loops().iter().take(SHOWN) {
+            let text = routing_loop(plan, found);
+            self.add(note(Severity::Error, "topology.routes", text.clone(), None), &text);
+        }
+        for cycle in dependencies.cycles().iter().take(SHOWN) {
+            let text = format!(
+                "a deadlock is possible: lossless buffers wait for each other in a circle, {}; \
+                 that is necessary and not sufficient, a run shows whether this traffic closes it",
+                headline(plan, cycle)
+            );
+            let mut note = note(Severity::Warning, "topology", text.clone(), None);
+            note.details = circle(plan, &dependencies, cycle);
+            self.add(note, &text);
+        }
     }
-    if cycles.is_empty() {
-        let turns = dependencies.len();
-        let _ = match turns {
-            0 => writeln!(text, "deadlock: no lossless buffer of a switch waits for another"),
-            1 => writeln!(text, "deadlock: impossible; one buffer waits for another"),
-            _ => writeln!(
-                text,
-                "deadlock: impossible; in {turns} turns among lossless buffers no circle closes"
-            ),
-        };
-        return text;
-    }
-    let _ = writeln!(
-        text,
-        "deadlock: possible; {} of lossless buffers can wait for themselves",
-        if cycles.len() == 1 { "a circle".to_owned() } else { format!("{} circles", cycles.len()) }
-    );
-    for cycle in cycles.iter().take(SHOWN) {
-        text += &circle(plan, dependencies, cycle);
-    }
-    if cycles.len() > SHOWN {
-        let _ = writeln!(text, "  ... and {} more", cycles.len() - SHOWN);
-    }
-    text += "  A circle is necessary for a deadlock, and not sufficient: a run shows whether this \
-             traffic closes it.\n";
-    text
 }
 
-/// In one line, for a list of findings.
-pub fn headline(plan: &Plan, cycle: &Cycle) -> String {
+/// Whether buffers can wait for themselves, in a line.
+pub fn deadlock(plan: &Plan) -> String {
+    let dependencies = Traffic::new(&plan.spec, &plan.wiring).dependencies(&plan.wiring.routes);
+    if !dependencies.is_acyclic() {
+        return "deadlock: possible".to_owned();
+    }
+    match dependencies.len() {
+        0 => "deadlock: impossible; no lossless buffer of a switch waits for another".to_owned(),
+        turns => format!(
+            "deadlock: impossible; no circle closes in the {turns} turns from one lossless buffer \
+             to the next"
+        ),
+    }
+}
+
+/// `s0 -> s1 -> s0 (priority group 3)`
+fn headline(plan: &Plan, cycle: &Cycle) -> String {
     let pgs: std::collections::BTreeSet<u8> = cycle.buffers.iter().map(|b| b.pg).collect();
     let pgs: Vec<String> = pgs.iter().map(u8::to_string).collect();
     format!("{} (priority group {})", around(plan, &cycle.round), pgs.join(", "))
 }
 
 /// A routing loop in one line.
-pub fn routing_loop(plan: &Plan, found: &RoutingLoop) -> String {
+fn routing_loop(plan: &Plan, found: &RoutingLoop) -> String {
     let topology = &plan.spec.topology;
     let name = |node: &NodeId| topology.node(*node).name.as_str();
     let mut names: Vec<&str> = found.switches.iter().map(name).collect();
@@ -85,12 +92,12 @@ fn way(plan: &Plan, turn: Turn) -> String {
     format!("{from} -> {at} -> {to}")
 }
 
-fn circle(plan: &Plan, dependencies: &Dependencies<'_>, cycle: &Cycle) -> String {
-    let mut text = format!("  {}", headline(plan, cycle));
-    if cycle.buffers.len() > cycle.round.len() {
-        let _ = write!(text, ", the shortest round of {} buffers", cycle.buffers.len());
+fn circle(plan: &Plan, dependencies: &Dependencies<'_>, cycle: &Cycle) -> Vec<String> {
+    let mut lines = Vec::new();
+    let (all, shown) = (cycle.buffers.len(), cycle.round.len());
+    if all > shown {
+        lines.push(format!("the shortest of the circles among {all} buffers:"));
     }
-    text.push('\n');
     let header = ["frames at", "from", "wait for", "turn", "made by"].map(String::from);
     let mut rows = vec![header.to_vec()];
     for (turn, users) in cycle.round.iter().zip(&cycle.users) {
@@ -108,15 +115,12 @@ fn circle(plan: &Plan, dependencies: &Dependencies<'_>, cycle: &Cycle) -> String
         }
         rows.push(vec![at, from, to, kind.to_owned(), made.join(", ")]);
     }
-    text += &indented(&words(&rows));
-    text + &cure(plan, cycle)
+    lines.extend(words(&rows).lines().map(|line| line.trim_start().to_owned()));
+    lines.extend(cure(plan, cycle));
+    lines
 }
 
-fn indented(text: &str) -> String {
-    text.lines().map(|line| format!("  {line}\n")).collect()
-}
-
-/// `flow 3 (h0 -> h2)`
+/// `QP 3 (h0 -> h2)`
 fn user(plan: &Plan, qp: u32, back: bool) -> String {
     let topology = &plan.spec.topology;
     let info = &plan.wiring.qps[qp as usize];
@@ -125,24 +129,22 @@ fn user(plan: &Plan, qp: u32, back: bool) -> String {
     format!("{kind}QP {qp} ({} -> {})", name(info.source), name(info.target))
 }
 
-fn cure(plan: &Plan, cycle: &Cycle) -> String {
+fn cure(plan: &Plan, cycle: &Cycle) -> Vec<String> {
     let cure = &cycle.cure;
-    let mut text = String::new();
-    let mut turns: Vec<String> =
-        cure.turns.iter().take(SHOWN).map(|turn| way(plan, *turn)).collect();
+    let shown = cure.turns.iter().take(SHOWN);
+    let mut turns: Vec<String> = shown.map(|turn| way(plan, *turn)).collect();
     turns.dedup();
     if cure.turns.len() > SHOWN {
         turns.push(format!("{} more", cure.turns.len() - SHOWN));
     }
     let which = if cure.valleys { "turns down and up again" } else { "turns" };
-    let _ = writeln!(text, "    opened by: forbidding the {which} {}", turns.join(", "));
+    let mut lines = vec![format!("opened by forbidding the {which} {}", turns.join(", "))];
     if let Some(priorities) = cure.priorities.filter(|priorities| *priorities > 1) {
-        let _ = writeln!(
-            text,
-            "           or: another lossless priority from each of them on ({priorities} in all)"
-        );
+        lines.push(format!(
+            "or by another lossless priority from each of these turns on ({priorities} in all)"
+        ));
     }
-    text
+    lines
 }
 
 /// What the loss of single cables does.
@@ -154,6 +156,9 @@ pub fn failures(plan: &Plan, tried: &LinkFailures) -> String {
     let cut = count(|failure| failure.unreachable > 0);
     let cables = tried.cables;
     let _ = writeln!(text, "single failures: {cables} cables between switches, one at a time");
+    if cables == 0 {
+        return "  single failures: there is no cable between switches\n".to_owned();
+    }
     let of = |count: usize| if count == 0 { "none".to_owned() } else { count.to_string() };
     let rows = [
         ("leave hosts without a way", cut),
@@ -176,7 +181,7 @@ pub fn failures(plan: &Plan, tried: &LinkFailures) -> String {
             ends.map(|port| topology.node(topology.port(port).node).name.as_str()).join("-"),
             headline(plan, cycle)
         );
-        text += &cure(plan, cycle);
+        cure(plan, cycle).iter().for_each(|line| text += &format!("    {line}\n"));
     }
     text
 }

@@ -1,0 +1,117 @@
+//! PFC watchdogs: what they free, what they cost, and that they change nothing where they only look.
+
+mod common;
+
+use std::path::Path;
+
+use common::json_report;
+use models::fabric::{Shards, plan, run};
+use models::report::{OutcomeKind, Report, WatchdogReport, WatchdogStatus, make};
+use scenarios::resolve::{LoadOptions, load};
+
+/// A report of a scenario with these keys set, on so many shards.
+fn report(scenario: &str, set: &[&str], shards: usize) -> Report {
+    let set = set.iter().map(|key| (*key).to_owned()).collect();
+    let loaded = load(scenario, &LoadOptions { set, seed: None }).unwrap();
+    let plan = plan(loaded.spec, Shards::Exactly(shards)).unwrap();
+    assert_eq!(plan.shards, shards, "{scenario} is cut");
+    let outcome = run(&plan, |_| true).unwrap();
+    assert_eq!(outcome.violations(), Vec::<String>::new(), "{scenario} {:?}", outcome.reason);
+    make(&outcome, &plan, "")
+}
+
+fn watchdog(action: &str, rule: &str) -> String {
+    format!(
+        "switch.pfc_wd={{ detection_time = '1ms', restoration_time = '1ms', \
+         poll_interval = '0.5ms', action = '{action}', rule = '{rule}' }}"
+    )
+}
+
+#[test]
+fn a_storm_is_found_and_restored_when_it_should_be() {
+    let found = report("pause-storm-watchdog", &[], 1);
+    let [queue] = &found.pfc_wd[..] else { panic!("{:?}", found.pfc_wd) };
+    let WatchdogReport { port, peer, priority, status, storms, total, last, .. } = queue;
+    assert_eq!((&**port, &**peer, *priority), ("leaf1:3", "host7/nic0", 3));
+    assert_eq!(*status, WatchdogStatus::Operational);
+    assert_eq!((queue.storm_detected, queue.storm_restored), (1, 1));
+    // the pause begins just after 0.5 ms: polls at 1 ms (nothing to compare with), 1.5 and 2 ms.
+    // XOFF is repeated up to 20 ms: 20.5 and 21 are quiet
+    let storm = storms[0];
+    assert_eq!((storm.detected_s, storm.restored_s), (0.002, Some(0.021)));
+    // everything that was dropped, was dropped here
+    let dropped = found.totals.drops["watchdog"];
+    assert_eq!((dropped, total.tx_ok), (total.tx_drop + total.rx_drop, 0));
+    assert_eq!(total, last);
+    assert!(dropped > 100 && found.totals.lossless_drops == 0);
+    // and the victims go on when it acts: 10 MB take 0.82 ms, and 3 flows share a link
+    let stuck = report("pause-storm", &[], 1);
+    for victim in 3..6 {
+        let [free, held] = [&found, &stuck].map(|report| report.flows[victim].fct_s.unwrap());
+        assert!(free < 0.006 && held > 0.02, "flow {victim}: {free} s, {held} s without");
+    }
+    assert_eq!((stuck.outcome, found.outcome), (OutcomeKind::Completed, OutcomeKind::Completed));
+}
+
+#[test]
+fn it_is_the_same_on_any_number_of_shards_and_by_either_rule() {
+    for action in ["drop", "forward", "alert"] {
+        let runs = ["broadcom", "mellanox"].map(|rule| {
+            let set = watchdog(action, rule);
+            let [one, two] = [1, 2].map(|shards| report("pause-storm", &[&set], shards));
+            assert_eq!(one, two, "{action} {rule}");
+            one
+        });
+        // a pause without a break is a storm by both
+        assert_eq!(runs[0], runs[1], "{action}");
+        assert!(!runs[0].pfc_wd.is_empty(), "{action}");
+    }
+}
+
+#[test]
+fn who_only_looks_changes_nothing() {
+    let fast = "switch.pfc_wd={ detection_time = '20us', restoration_time = '40us', \
+                poll_interval = '10us', action = 'alert' }";
+    for scenario in ["pause-storm", "incast-pfc-only", "pfc-unfairness", "permutation-fat-tree"] {
+        let [plain, watched] = [&[][..], &[fast]].map(|set| report(scenario, set, 1));
+        assert_eq!(plain.fingerprint, watched.fingerprint, "{scenario}");
+        assert_eq!(plain.simulated_time_s, watched.simulated_time_s, "{scenario}");
+        assert!(plain.pfc_wd.is_empty());
+        assert!(watched.pfc_wd.iter().all(|queue| queue.total.tx_drop + queue.total.rx_drop == 0));
+    }
+}
+
+#[test]
+fn forward_ignores_the_pause_and_sends() {
+    let found = report("pause-storm", &[&watchdog("forward", "broadcom")], 1);
+    let queue = found.pfc_wd.iter().find(|queue| &*queue.port == "leaf1:3").unwrap();
+    // all of the 60 MB that had not come before go to the host that asks for none
+    assert!(queue.total.tx_ok > 9000 && queue.total.tx_drop == 0, "{queue:?}");
+    assert!(!found.totals.drops.contains_key("watchdog"));
+}
+
+#[test]
+fn a_deadlock_is_broken() {
+    let ring = report("deadlock-ring", &[], 1);
+    assert_eq!(ring.outcome, OutcomeKind::Deadlock);
+    let broken = report("deadlock-ring", &[&watchdog("drop", "broadcom")], 1);
+    assert_ne!(broken.outcome, OutcomeKind::Deadlock);
+    assert!(broken.totals.drops["watchdog"] > 0);
+}
+
+#[test]
+fn the_diagnosis_names_port_priority_and_times() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = |name: &str, folder: &Path| {
+        let report = json_report(&[name], folder);
+        let findings = report["findings"].as_array().unwrap().clone();
+        let storm = findings.iter().find(|finding| finding["kind"] == "pfc_storm").unwrap().clone();
+        storm["text"].as_str().unwrap().to_owned()
+    };
+    let found = text("pause-storm-watchdog", folder.path());
+    let says =
+        "host7/nic0 paused priority 3 of leaf1:3 for so long that the watchdog found 1 storms";
+    assert!(found.contains(says) && found.contains("2 ms to 21 ms"), "{found}");
+    let unseen = text("pause-storm", folder.path());
+    assert!(unseen.contains("holds XOFF of priority 3 from 500 us to 20 ms"), "{unseen}");
+}
