@@ -96,6 +96,10 @@ impl Notes<'_> {
                     let limit = limit.saturating_mul(cell.get());
                     let share = share(config, *queue, buffer.ingress_pool[usize::from(*slice)]);
                     let [kmin, kmax] = [wred.kmin, wred.kmax].map(|size| size.to_bytes(cell));
+                    // how far marking has come when the pause does
+                    let risen =
+                        limit.saturating_sub(kmin) as f64 / kmax.abs_diff(kmin).max(1) as f64;
+                    let severity = if risen < 0.5 { Severity::Warning } else { Severity::Info };
                     let (name, value, consequence) = if kmin >= limit {
                         ("kmin", kmin, "it is paused before it is marked")
                     } else if kmax > limit {
@@ -110,7 +114,7 @@ impl Notes<'_> {
                         Bytes::new(limit)
                     );
                     let key = format!("switch.ecn.{queue}.{name}");
-                    self.add(note(Severity::Warning, &key, text, Some(port)), "");
+                    self.add(note(severity, &key, text, Some(port)), "");
                 }
             }
         }

@@ -88,7 +88,7 @@ impl Notes<'_> {
         }
         if !spec.collectives.is_empty() {
             let nccl = &spec.nccl;
-            waits.push(("nccl.IB_TIMEOUT", nccl.ib_timeout as u32, nccl.ib_retry_cnt as u32));
+            waits.push(("nccl.IB_TIMEOUT", nccl.ib_timeout, nccl.ib_retry_cnt));
         }
         for (key, timeout, retry_cnt) in waits {
             let each = local_ack_timeout(timeout);
