@@ -27,6 +27,11 @@ fn a_folder_of_switches_becomes_a_fabric_that_runs_at_once() {
     assert!(notes.contains("  LOOPBACK_INTERFACE (12 rows)\n"), "{notes}");
     assert!(notes.ends_with("lint: nothing to complain about\n"), "{notes}");
     assert!(notes.lines().all(|line| line.chars().count() < 100), "{notes}");
+    let scenario = std::fs::read_to_string(folder.path().join("fabric.toml")).unwrap();
+    let watchdog = "[switch.pfc_wd] # PFC_WD|Ethernet0\ndetection_time = \"200ms\"\n\
+                    restoration_time = \"200ms\"\npoll_interval = \"200ms\"\naction = \"drop\"\n\
+                    rule = \"broadcom\"\n";
+    assert!(scenario.contains(watchdog), "{scenario}");
     let report = json_report(&["fabric.toml"], folder.path());
     assert_eq!(report["outcome"], "completed");
     assert_eq!(report["totals"]["lossless_drops"], 0);

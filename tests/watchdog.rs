@@ -12,7 +12,7 @@ use scenarios::resolve::{LoadOptions, load};
 /// A report of a scenario with these keys set, on so many shards.
 fn report(scenario: &str, set: &[&str], shards: usize) -> Report {
     let set = set.iter().map(|key| (*key).to_owned()).collect();
-    let loaded = load(scenario, &LoadOptions { set, seed: None }).unwrap();
+    let loaded = load(scenario, &LoadOptions { set, ..LoadOptions::default() }).unwrap();
     let plan = plan(loaded.spec, Shards::Exactly(shards)).unwrap();
     assert_eq!(plan.shards, shards, "{scenario} is cut");
     let outcome = run(&plan, |_| true).unwrap();

@@ -155,10 +155,10 @@ pub fn failures(plan: &Plan, tried: &LinkFailures) -> String {
     let transient = count(|failure| !failure.transient.is_empty());
     let cut = count(|failure| failure.unreachable > 0);
     let cables = tried.cables;
-    let _ = writeln!(text, "single failures: {cables} cables between switches, one at a time");
     if cables == 0 {
         return "  single failures: there is no cable between switches\n".to_owned();
     }
+    let _ = writeln!(text, "  single failures: {cables} cables between switches, one at a time");
     let of = |count: usize| if count == 0 { "none".to_owned() } else { count.to_string() };
     let rows = [
         ("leave hosts without a way", cut),
@@ -166,7 +166,7 @@ pub fn failures(plan: &Plan, tried: &LinkFailures) -> String {
         ("close one until then (the two switches at the cable bounce frames)", transient),
     ];
     for (what, count) in rows {
-        let _ = writeln!(text, "  {:>5} {what}", of(count));
+        let _ = writeln!(text, "    {:>5} {what}", of(count));
     }
     let worst = tried.failures.iter().find(|failure| !failure.settled.is_empty());
     let first = worst.or_else(|| tried.failures.iter().find(|f| !f.transient.is_empty()));
@@ -177,11 +177,11 @@ pub fn failures(plan: &Plan, tried: &LinkFailures) -> String {
         let ends = [failure.port, topology.port(failure.port).peer];
         let _ = writeln!(
             text,
-            "  such as {}: {}",
+            "    such as {}: {}",
             ends.map(|port| topology.node(topology.port(port).node).name.as_str()).join("-"),
             headline(plan, cycle)
         );
-        cure(plan, cycle).iter().for_each(|line| text += &format!("    {line}\n"));
+        cure(plan, cycle).iter().for_each(|line| text += &format!("      {line}\n"));
     }
     text
 }

@@ -21,7 +21,10 @@ fn plan(options: &InitOptions) -> Plan {
     let plan = loaded.and_then(|loaded| simulate::plan(&loaded, 1));
     let plan = plan.unwrap_or_else(|error| panic!("{text}\n{error}"));
     let notes = check::notes(&plan);
-    assert!(notes.iter().all(|note| note.severity == Severity::Info), "{text}\n{notes:?}");
+    // a ring of switches can deadlock, as the file says itself
+    let ring = |note: &check::Note| options.shape == Shape::Ring && note.key == "topology";
+    let healthy = |note: &check::Note| note.severity == Severity::Info || ring(note);
+    assert!(notes.iter().all(healthy), "{text}\n{notes:?}");
     plan
 }
 

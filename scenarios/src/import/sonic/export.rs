@@ -7,8 +7,9 @@ use std::path::Path;
 use models::fabric::Plan;
 use models::ids::{NodeId, PortId};
 use models::switch::{
-    Headroom, MarkAt, ProfileConfig, SchedulerUnit, SwitchConfig, Trust, WredConfig,
+    Headroom, MarkAt, ProfileConfig, SchedulerUnit, SwitchConfig, Trust, WatchdogAction, WredConfig,
 };
+use sim_core::Delta;
 
 use super::asic::{Asic, PoolSize};
 use super::joins::table;
@@ -213,7 +214,35 @@ impl Export<'_> {
         self.groups(config, xoff, &link, name);
         self.queues(config, name)?;
         self.port_maps(config, name);
+        self.watchdog(config, name);
         Ok(())
+    }
+
+    /// PFC_WD, in whole milliseconds.
+    fn watchdog(&mut self, config: &SwitchConfig, name: &str) {
+        let Some(watchdog) = &config.pfc_wd else { return };
+        let mut ms = |key: &str, time: Delta| {
+            let ms = time.ps().div_ceil(Delta::from_ms(1).ps()).max(1);
+            if time != Delta::from_ms(ms) {
+                self.warn(format!(
+                    "pfc_wd.{key} is {time}; PFC_WD has whole milliseconds: {ms} ms"
+                ));
+            }
+            ms
+        };
+        let action = match watchdog.action {
+            WatchdogAction::Drop => "drop",
+            WatchdogAction::Forward => "forward",
+            WatchdogAction::Alert => "alert",
+        };
+        let fields = vec![
+            field("action", action),
+            field("detection_time", ms("detection_time", watchdog.detection_time)),
+            field("restoration_time", ms("restoration_time", watchdog.restoration_time)),
+        ];
+        let poll = vec![field("POLL_INTERVAL", ms("poll_interval", watchdog.poll_interval))];
+        self.add("PFC_WD", name, fields);
+        self.add("PFC_WD", "GLOBAL", poll);
     }
 
     /// BUFFER_PG of the groups that traffic can reach.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use models::fabric::Plan;
 use models::size::Size;
-use models::switch::{Headroom, ProfileConfig, SwitchConfig};
+use models::switch::{Headroom, ProfileConfig, SwitchConfig, WatchdogConfig};
 use proptest::prelude::*;
 
 use super::*;
@@ -64,6 +64,9 @@ fn port_effect(
     };
     let headroom = if pfc.is_empty() { 0 } else { headroom };
     let _ = writeln!(out, "port {slot} pfc {pfc:?} headroom {headroom}");
+    let times =
+        |w: &WatchdogConfig| (w.detection_time, w.restoration_time, w.poll_interval, w.action);
+    let _ = writeln!(out, " watchdog {:?}", config.pfc_wd.as_ref().map(times));
     let at = |map: &BTreeMap<u8, u8>, from: u8| map.get(&from).copied().unwrap_or(from);
     let qos = &config.qos;
     for dscp in 0..64 {
@@ -218,6 +221,7 @@ prop_compose! {
         queues in map(8, 8),
         groups in map(8, 8),
         paused in map(8, 8),
+        watchdog in prop::option::of((1u64..5000, 1u64..5000, 1u64..1000, 0usize..3)),
     ) -> String {
         let mut out = String::from("buffer.size = \"128MiB\"\n");
         let xoff = shared.map_or(String::new(), |xoff| format!(", xoff = \"{xoff}B\""));
@@ -234,6 +238,14 @@ prop_compose! {
             let _ = writeln!(
                 out,
                 "ecn.{queue} = {{ kmin = \"{kmin}B\", kmax = \"{kmax}B\", pmax = {pmax:?} }}"
+            );
+        }
+        if let Some((detection, restoration, poll, action)) = watchdog {
+            let action = ["drop", "forward", "alert"][action];
+            let _ = writeln!(
+                out,
+                "pfc_wd = {{ detection_time = \"{detection}ms\", restoration_time = \
+                 \"{restoration}ms\", poll_interval = \"{poll}ms\", action = {action:?} }}"
             );
         }
         let weights: Vec<String> = weights.iter().map(|(q, w)| format!("{q} = {w}")).collect();

@@ -10,8 +10,6 @@ use super::qos::Watchdog;
 use super::settings::{Layers, Settings, Used, layers};
 use crate::import::text::{counted, exact};
 
-/// The keys `[switch.pfc_wd]` are known to the simulator.
-const HAS_WATCHDOG: bool = false;
 /// DSCP of RoCE, if the switches leave the choice.
 const USUAL_DSCP: u8 = 26;
 /// DSCP of the CNPs of ConnectX NICs.
@@ -90,9 +88,9 @@ pub(super) fn to_toml(parts: &Parts<'_>) -> String {
     out += &format!("title = {}\n", toml::Value::from(parts.title.as_str()));
     write_topology(&mut out, parts);
     write_switch(&mut out, &layers.base);
-    out += &watchdog(switches);
     write_hosts(&mut out, parts);
     write_overrides(&mut out, &layers);
+    write_watchdogs(&mut out, parts);
     out
 }
 
@@ -161,26 +159,55 @@ fn sorted(settings: &Settings) -> Vec<(&str, &super::settings::Setting)> {
     all
 }
 
-/// PFC_WD. Until the simulator knows it, a comment.
-pub(super) fn watchdog(switches: &[Switch]) -> String {
-    let mut all = switches.iter().flat_map(|switch| &switch.watchdogs);
-    let Some(first) = all.next() else { return String::new() };
-    let Watchdog { detection, restoration, poll, action, place, .. } = first;
-    let mark = if HAS_WATCHDOG { "" } else { "# " };
-    let mut out = String::from("\n");
-    if !HAS_WATCHDOG {
-        out += "# the watchdog is not simulated\n";
+/// The keys of a watchdog, and their values.
+type Watched = [(&'static str, String); 5];
+
+/// What is written of one watchdog.
+fn watchdog(switch: &Switch, one: &Watchdog) -> Watched {
+    let Watchdog { detection, restoration, poll, action, .. } = one;
+    let ms = |time: u64| format!("\"{time}ms\"");
+    let nvidia = switch.asic.is_some_and(|asic| asic.nvidia.is_some());
+    [
+        ("detection_time", ms(*detection)),
+        // without a time of its own a queue is restored at the first look that finds it free
+        ("restoration_time", ms(if *restoration == 0 { *poll } else { *restoration })),
+        ("poll_interval", ms(*poll)),
+        ("action", format!("{action:?}")),
+        ("rule", format!("{:?}", if nvidia { "mellanox" } else { "broadcom" })),
+    ]
+}
+
+/// PFC_WD: for all switches if all their ports are watched alike, by port otherwise.
+fn write_watchdogs(out: &mut String, parts: &Parts<'_>) {
+    // keys, the entry of the first one, places
+    let mut groups: Vec<(Watched, &str, Vec<String>)> = Vec::new();
+    let mut ports = 0;
+    for (number, switch) in parts.switches.iter().enumerate() {
+        for (slot, port) in parts.fabric.ports_of(number).into_iter().enumerate() {
+            ports += 1;
+            let name = &switch.ports[port].port.name;
+            let watches = |one: &&Watchdog| one.ports.contains(name);
+            let Some(one) = switch.watchdogs.iter().find(watches) else { continue };
+            let keys = watchdog(switch, one);
+            let place = format!("{}:{slot}", switch.name);
+            match groups.iter_mut().find(|(known, ..)| *known == keys) {
+                Some((.., places)) => places.push(place),
+                None => groups.push((keys, &one.place, vec![place])),
+            }
+        }
     }
-    out += &format!("{mark}[switch.pfc_wd] # {place}\n");
-    out += &format!("{mark}detection_time = \"{detection}ms\"\n");
-    out += &format!("{mark}restoration_time = \"{restoration}ms\"\n");
-    out += &format!("{mark}poll_interval = \"{poll}ms\"\n{mark}action = \"{action}\"\n");
-    let times = |one: &Watchdog| (one.detection, one.restoration, one.poll, one.action.clone());
-    let others = all.filter(|other| times(other) != times(first)).count();
-    if others > 0 {
-        out += &format!("# {} of ports in PFC_WD differ from it\n", counted(others, "group"));
+    let alike = matches!(&groups[..], [(.., places)] if places.len() == ports);
+    for (keys, from, places) in groups {
+        if alike {
+            *out += "\n[switch.pfc_wd]";
+        } else {
+            let names: Vec<String> = places.iter().map(|name| format!("{name:?}")).collect();
+            *out += &format!("\n[[override]]\nports = {}\n", list(&names));
+            *out += "[override.set.\"switch.pfc_wd\"]";
+        }
+        *out += &format!(" # {from}\n");
+        keys.iter().for_each(|(key, value)| *out += &format!("{key} = {value}\n"));
     }
-    out
 }
 
 fn write_hosts(out: &mut String, parts: &Parts<'_>) {
