@@ -144,6 +144,22 @@ const CASES: &[Case] = &[
         at: "",
         says: "CNPs (DSCP 44) are in queue 0 with everything unclassified",
     },
+    Case {
+        from: "[nic]",
+        to: "[nic.congestion]\nalgorithm = \"dcqcn\"\npriorities = [3, 4]\n[nic]",
+        severity: "warning",
+        key: "nic.congestion.priorities",
+        at: "priorities",
+        says: "DCQCN runs in priority 4 too, where PFC is off (it is on in 3)",
+    },
+    Case {
+        from: "[nic]",
+        to: "[nic.congestion]\nalgorithm = \"dcqcn\"\npriorities = [4]\n[nic.pfc]\npriorities = [3]\n[nic]",
+        severity: "warning",
+        key: "nic.congestion.priorities",
+        at: "priorities = [4]",
+        says: "is priority 3, but DCQCN runs in 4 only: marks slow nobody",
+    },
     // buffer
     Case {
         from: "[[traffic]]",

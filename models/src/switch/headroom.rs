@@ -57,6 +57,8 @@ pub struct HeadroomTerms {
     pub cells: i64,
     /// The frame that passed the limit.
     pub over: u64,
+    /// The sum if all frames are as large as they can be: small ones waste cells.
+    pub full_frames: u64,
 }
 
 impl HeadroomTerms {
@@ -83,12 +85,13 @@ impl HeadroomTerms {
             begun: frame,
             cells: filled as i64 - wire as i64,
             over: cells(largest) * cell,
+            full_frames: (expanded(largest) + cells(largest)) * cell,
         }
     }
 
     /// Their sum: whole cells.
     pub fn total(&self) -> u64 {
-        let HeadroomTerms { cable, response, sending, pfc, begun, cells, over } = *self;
+        let HeadroomTerms { cable, response, sending, pfc, begun, cells, over, .. } = *self;
         (cable + response + sending + pfc + begun + over).saturating_add_signed(cells)
     }
 }
@@ -126,7 +129,9 @@ mod tests {
         // x 4174/4194 = 19,628.9 -> 19,629, + a frame begun 4174 + the frame over the limit 4174
         assert_eq!(auto_cells(&input, &frames), 27_977);
         let terms = HeadroomTerms::new(&input, &frames);
-        let HeadroomTerms { cable, response, sending, pfc, begun, cells, over } = terms;
+        let HeadroomTerms { cable, response, sending, pfc, begun, cells, over, full_frames } =
+            terms;
+        assert_eq!(full_frames, 27_977, "of one size");
         // 5000 B in 400 ns of cable; the frame begun is 4174 in the buffer, less 94 of gaps
         assert_eq!((cable, response, sending, pfc), (5000, 6251, 4194, 84));
         assert_eq!((begun, cells, over), (4194, 4080, 4174));

@@ -102,7 +102,7 @@ pub fn tiers(plan: &Plan) -> Vec<Tier> {
 
 /// The terms of headroom as lines of a table.
 pub fn explained(terms: &HeadroomTerms) -> Vec<String> {
-    let HeadroomTerms { cable, response, sending, pfc, begun, cells, over } = *terms;
+    let HeadroomTerms { cable, response, sending, pfc, begun, cells, over, .. } = *terms;
     let (filled, word) = match cells {
         ..0 => (cells.unsigned_abs(), "less, for gaps between frames"),
         _ => (cells.unsigned_abs(), "small frames in whole cells, and one more begun"),
@@ -189,16 +189,32 @@ impl Notes<'_> {
                     continue;
                 }
                 let info = plan.wiring.topology.port(port);
+                let full = buffer.headroom_terms[slot].full_frames;
+                let (severity, what) = if has < full {
+                    let needs = Bytes::new(needs);
+                    (
+                        Severity::Warning,
+                        format!(
+                            "{needs} is needed in the worst case: lossless frames may be dropped"
+                        ),
+                    )
+                } else {
+                    let [full, needs] = [full, needs].map(Bytes::new);
+                    (
+                        Severity::Info,
+                        format!(
+                            "enough for frames of a whole MTU ({full}), not for small ones ({needs})"
+                        ),
+                    )
+                };
                 let text = format!(
-                    "headroom is {} at {} ({}, {} of cable); {} is needed in the worst case: \
-                     lossless frames may be dropped",
+                    "headroom is {} at {} ({}, {} of cable); {what}",
                     Bytes::new(has),
                     self.name(port),
                     info.rate,
                     length(info.delay),
-                    Bytes::new(needs)
                 );
-                let mut note = note(Severity::Warning, "switch.pfc.headroom", text, Some(port));
+                let mut note = note(severity, "switch.pfc.headroom", text, Some(port));
                 note.details = explained(&buffer.headroom_terms[slot]);
                 self.add(note, &format!("{has} {needs}"));
             }

@@ -1,6 +1,6 @@
 //! The scenario as TOML.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sim_core::Rate;
 
@@ -90,6 +90,11 @@ pub(super) fn to_toml(parts: &Parts<'_>) -> String {
     write_switch(&mut out, &layers.base);
     write_hosts(&mut out, parts);
     write_overrides(&mut out, &layers);
+    for (priorities, hosts) in host_priorities(parts).into_iter().skip(1) {
+        let names: Vec<String> = hosts.iter().map(|name| format!("{name:?}")).collect();
+        out += &format!("\n[[override]]\nnodes = {}\n", list(&names));
+        out += &format!("set.\"nic.pfc.priorities\" = {priorities:?} # pfc_enable\n");
+    }
     write_watchdogs(&mut out, parts);
     out
 }
@@ -159,6 +164,23 @@ fn sorted(settings: &Settings) -> Vec<(&str, &super::settings::Setting)> {
     all
 }
 
+/// The PFC priorities that hosts find at their ports, and the hosts; what most have comes first.
+fn host_priorities<'a>(parts: &Parts<'a>) -> Vec<(Vec<u8>, Vec<&'a str>)> {
+    let mut found: BTreeMap<&str, BTreeSet<u8>> = BTreeMap::new();
+    for cable in &parts.fabric.cables {
+        if let [End::Host { host, .. }, End::Port { switch, port }] = cable.ends {
+            let priorities = &parts.switches[switch].ports[port].qos.pfc;
+            found.entry(&parts.fabric.hosts[host]).or_default().extend(priorities);
+        }
+    }
+    let mut kinds: BTreeMap<BTreeSet<u8>, Vec<&str>> = BTreeMap::new();
+    found.into_iter().for_each(|(host, all)| kinds.entry(all).or_default().push(host));
+    let mut kinds: Vec<_> =
+        kinds.into_iter().map(|(all, hosts)| (all.into_iter().collect(), hosts)).collect();
+    kinds.sort_by_key(|(_, hosts): &(Vec<u8>, Vec<&str>)| std::cmp::Reverse(hosts.len()));
+    kinds
+}
+
 /// The keys of a watchdog, and their values.
 type Watched = [(&'static str, String); 5];
 
@@ -208,6 +230,12 @@ fn write_watchdogs(out: &mut String, parts: &Parts<'_>) {
         *out += &format!(" # {from}\n");
         keys.iter().for_each(|(key, value)| *out += &format!("{key} = {value}\n"));
     }
+    let times = |one: &Watchdog| one.detection + one.restoration + 2 * one.poll;
+    if let Some(longest) = parts.switches.iter().flat_map(|s| &s.watchdogs).map(times).max() {
+        let stall = 2 * longest;
+        *out +=
+            &format!("\n[stop]\nstall = \"{stall}ms\" # watchdogs act before a run is given up\n");
+    }
 }
 
 fn write_hosts(out: &mut String, parts: &Parts<'_>) {
@@ -231,7 +259,12 @@ fn write_hosts(out: &mut String, parts: &Parts<'_>) {
         }
         let pairs: Vec<String> = map.iter().map(|(a, b)| format!("{a} = {b}")).collect();
         *out += &format!("qos.dscp_to_priority = {{ {} }}\n", pairs.join(", "));
-        *out += &format!("pfc.priorities = [{priority}]\n");
+        let usual = host_priorities(parts).first().map_or(vec![priority], |(all, _)| all.clone());
+        *out += &format!("pfc.priorities = {usual:?} # pfc_enable of the switches\n");
+    }
+    let marks = |switch: &Switch| switch.ports.iter().any(|port| !port.qos.wred.is_empty());
+    if !parts.switches.iter().any(marks) {
+        *out += "congestion = { algorithm = \"none\" } # no WRED_PROFILE is in use\n";
     }
     let hosts = parts.fabric.hosts.len();
     if parts.is_bench {
