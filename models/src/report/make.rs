@@ -350,7 +350,7 @@ impl<'a, P: Probe> Context<'a, P> {
             let small = [&counters.rx_pause, &counters.tx_pause, &counters.ecn_marked];
             small.into_iter().flatten().for_each(|count| print.add(u64::from(*count)));
             // later reasons count only where there are any, so that digests stay comparable
-            let (first, later) = counters.drops.split_at(DropReason::Watchdog as usize);
+            let (first, later) = counters.drops.split_at(DropReason::LinkDown as usize);
             first.iter().for_each(|count| print.add(u64::from(*count)));
             later.iter().filter(|count| **count > 0).for_each(|count| print.add((*count).into()));
         }
