@@ -7,7 +7,7 @@ use models::fabric::Plan;
 use models::ids::{NodeId, PRIORITIES, PortId};
 use models::nic::{NicConfig, Notify};
 use models::report::Severity;
-use models::switch::{SwitchConfig, Trust};
+use models::switch::{Classifier, SwitchConfig, Trust};
 
 use super::{Note, Notes, cables, class_of, data_dscps, is_switch, note, pfc_priorities};
 
@@ -250,15 +250,7 @@ impl Notes<'_> {
 
     /// Queue and priority group of what a NIC sends with this DSCP and priority.
     fn class(&self, switch: &SwitchConfig, dscp: u8, priority: u8) -> (u8, u8) {
-        match switch.qos.trust {
-            Trust::Dscp => class_of(switch, dscp),
-            Trust::Pcp => {
-                let qos = &switch.qos;
-                let tc = qos.pcp_to_tc.get(&priority).copied().unwrap_or(priority);
-                let of = |map: &BTreeMap<u8, u8>| *map.get(&tc).unwrap_or(&tc);
-                (of(&qos.tc_to_queue), of(&qos.tc_to_pg))
-            }
-        }
+        Classifier::new(&switch.qos).place(dscp, priority)
     }
 }
 

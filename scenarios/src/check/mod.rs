@@ -145,7 +145,5 @@ pub(crate) fn dcqcn_is_on(plan: &Plan) -> bool {
 
 /// Queue and priority group of a DSCP at a switch.
 fn class_of(switch: &SwitchConfig, dscp: u8) -> (u8, u8) {
-    let mut packet = models::packet::Packet::new(models::packet::Kind::Data, 0, 0, 64);
-    packet.dscp = dscp;
-    Classifier::new(&switch.qos).of(&packet)
+    Classifier::new(&switch.qos).place(dscp, 0)
 }
