@@ -101,6 +101,10 @@ pub struct NicCounters {
     pub data_packets: u64,
     /// Data packets sent again.
     pub retransmitted_packets: u64,
+    /// TCP: segments that were found missing and sent again at once, as Linux counts them,
+    pub tcp_fast_retrans: u64,
+    /// and time-outs.
+    pub tcp_timeouts: u64,
 }
 
 impl NicCounters {
@@ -117,5 +121,7 @@ impl NicCounters {
         self.req_transport_retries_exceeded += other.req_transport_retries_exceeded;
         self.data_packets += other.data_packets;
         self.retransmitted_packets += other.retransmitted_packets;
+        self.tcp_fast_retrans += other.tcp_fast_retrans;
+        self.tcp_timeouts += other.tcp_timeouts;
     }
 }

@@ -89,6 +89,7 @@ impl FrameTime {
 pub struct Frames {
     overhead: u16,
     reth: u16,
+    tcp: u16,
     min: u16,
     /// Buffer length of an ACK or NAK.
     pub ack: u16,
@@ -111,6 +112,7 @@ impl Frames {
         Frames {
             overhead: plain(config.frame_overhead) + vlan,
             reth: plain(config.reth),
+            tcp: 70 + vlan,
             min,
             ack: (plain(config.ack_frame) + vlan).max(min),
             cnp: (plain(config.cnp_frame) + vlan).max(min),
@@ -125,6 +127,12 @@ impl Frames {
     pub fn data(&self, payload: u16, first: bool) -> u16 {
         let reth = if first { self.reth } else { 0 };
         (payload + self.overhead + reth).max(self.min)
+    }
+
+    /// Buffer length of a TCP segment: Ethernet 14, IPv4 20, TCP 20 with 12 of time stamps, FCS 4.
+    #[inline]
+    pub fn tcp(&self, payload: u16) -> u16 {
+        (payload + self.tcp).max(self.min)
     }
 
     /// Bytes of link time that a frame of this buffer length takes.

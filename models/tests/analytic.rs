@@ -7,7 +7,9 @@ use models::nic::NicConfig;
 use models::report::OutcomeKind;
 use models::switch::SwitchConfig;
 use models::topology::{StarConfig, TopologyConfig};
-use models::traffic::{After, FlowConfig, FlowSize, FlowsConfig, HostRef, TrafficConfig};
+use models::traffic::{
+    After, FlowConfig, FlowSize, FlowsConfig, HostRef, TrafficConfig, Transport,
+};
 use sim_core::{Bytes, Delta};
 
 fn star(hosts: u32) -> TopologyConfig {
@@ -29,7 +31,13 @@ fn flow(source: u32, target: u32, bytes: u64) -> FlowConfig {
 }
 
 fn flows(flows: Vec<FlowConfig>) -> Vec<TrafficConfig> {
-    vec![TrafficConfig::Flows(FlowsConfig { name: "test".into(), flows, file: None, dscp: None })]
+    vec![TrafficConfig::Flows(FlowsConfig {
+        name: "test".into(),
+        flows,
+        file: None,
+        dscp: None,
+        transport: Transport::Rc,
+    })]
 }
 
 fn fct_ps(bytes: u64, mtu: u16) -> u64 {

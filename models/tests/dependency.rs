@@ -10,7 +10,9 @@ use models::switch::SwitchConfig;
 use models::topology::{
     FatTreeConfig, GraphConfig, GraphLink, LeafSpineConfig, StaticRoute, TopologyConfig,
 };
-use models::traffic::{After, FlowConfig, FlowSize, FlowsConfig, HostRef, TrafficConfig};
+use models::traffic::{
+    After, FlowConfig, FlowSize, FlowsConfig, HostRef, TrafficConfig, Transport,
+};
 use sim_core::{Bytes, Delta, Rate};
 
 fn planned(spec: Spec) -> Plan {
@@ -34,6 +36,7 @@ fn flows(pairs: &[(&str, &str)]) -> TrafficConfig {
         flows: pairs.iter().map(flow).collect(),
         file: None,
         dscp: None,
+        transport: Transport::Rc,
     })
 }
 

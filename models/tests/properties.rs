@@ -17,7 +17,9 @@ use models::topology::{
     DumbbellConfig, FatTreeConfig, LeafSpineConfig, RailConfig, StarConfig, Topology,
     TopologyConfig,
 };
-use models::traffic::{After, FlowConfig, FlowSize, FlowsConfig, HostRef, TrafficConfig};
+use models::traffic::{
+    After, FlowConfig, FlowSize, FlowsConfig, HostRef, TrafficConfig, Transport,
+};
 use proptest::prelude::*;
 use sim_core::{Bytes, Delta, Rate, Time};
 
@@ -68,6 +70,7 @@ struct Case {
     slow_receiver: bool,
     loss: bool,
     fault: bool,
+    tcp: bool,
     flows: Vec<(u32, u32, u64, u64)>,
     seed: u64,
 }
@@ -84,9 +87,9 @@ fn case() -> impl Strategy<Value = Case> {
         sizes,
         device,
         prop::collection::vec(flow, 1..60),
-        (any::<u64>(), fault),
+        (any::<u64>(), fault, prop::bool::weighted(0.3)),
     )
-        .prop_map(|(kind, gbps, delay_ns, (cell, mtu), device, flows, (seed, fault))| {
+        .prop_map(|(kind, gbps, delay_ns, (cell, mtu), device, flows, (seed, fault, tcp))| {
             let (response_ns, latency_ns, [dcqcn, slow_receiver], loss) = device;
             Case {
                 kind,
@@ -100,6 +103,7 @@ fn case() -> impl Strategy<Value = Case> {
                 slow_receiver,
                 loss,
                 fault,
+                tcp,
                 flows,
                 seed,
             }
@@ -189,15 +193,25 @@ fn scenario(case: &Case, headroom: Headroom, cut: bool) -> Spec {
         };
         links.loss = 0.002;
     }
-    let traffic = match flows.is_empty() {
-        true => vec![],
-        false => vec![TrafficConfig::Flows(FlowsConfig {
-            name: String::new(),
-            flows,
-            file: None,
-            dscp: None,
-        })],
+    // some way back, and in the lossy class
+    let back = |flow: &FlowConfig| FlowConfig {
+        source: flow.target.clone(),
+        target: flow.source.clone(),
+        after: After::default(),
+        window: None,
+        ..flow.clone()
     };
+    let tcp: Vec<FlowConfig> = match case.tcp {
+        true => flows.iter().take(9).map(back).collect(),
+        false => vec![],
+    };
+    let section = |(flows, transport)| {
+        let name = String::new();
+        TrafficConfig::Flows(FlowsConfig { name, flows, file: None, dscp: None, transport })
+    };
+    let sections = [(flows, Transport::Rc), (tcp, Transport::Tcp)].into_iter();
+    let traffic: Vec<TrafficConfig> =
+        sections.filter(|(flows, _)| !flows.is_empty()).map(section).collect();
     let mut spec = spec(topology, switch, nic, &traffic, case.seed);
     if case.fault {
         spec.faults.push(flapping(&spec.topology, case.seed));

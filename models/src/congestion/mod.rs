@@ -12,6 +12,7 @@
 mod dcqcn;
 mod mlx5;
 mod none;
+mod reno;
 
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use sim_core::{Rate, Time};
 
 pub use dcqcn::{AlphaUpdate, Dcqcn, DcqcnConfig, Decrease, Increase};
 pub use none::{NoControl, NoneConfig};
+pub use reno::{Reno, TcpConfig};
 
 /// Credit: rate x time, in bit x picoseconds per second. A frame of n bytes costs [`cost`] of it.
 pub type Credit = u128;
@@ -96,6 +98,8 @@ pub enum RateControl {
     None(NoControl),
     /// DCQCN.
     Dcqcn(Dcqcn),
+    /// The window of a TCP flow, whatever `[nic.congestion]` says.
+    Reno(Reno),
 }
 
 impl RateControl {
@@ -116,6 +120,7 @@ macro_rules! delegate {
         match $self {
             RateControl::None($control) => $call,
             RateControl::Dcqcn($control) => $call,
+            RateControl::Reno($control) => $call,
         }
     };
 }

@@ -110,17 +110,21 @@ impl<P: Probe> Fabric<P> {
         let sender = &mut self.senders[qp as usize];
         let segment = sender.requester.take(now, &sender.transport)?;
         let frames = &self.wiring.frames;
-        let len = frames.data(segment.payload, segment.first);
+        let tcp = sender.transport.tcp;
+        let len = match tcp {
+            true => frames.tcp(segment.payload),
+            false => frames.data(segment.payload, segment.first),
+        };
         let config = &params.config;
         let frame_time = self.wiring.wires[port as usize].clock.frame_time();
         let wire_len = frames.wire_len(len);
         sender.pacer.sent(now, wire_len, config.pacing, frame_time, &mut sender.control);
-        counters.data_packets += 1;
+        counters.data_packets += u64::from(!tcp);
         if let (Read::Now, Some(dma)) = (reads, *dma) {
             self.dmas[dma as usize].read(now, segment.payload);
         }
         if segment.again {
-            counters.retransmitted_packets += 1;
+            counters.retransmitted_packets += u64::from(!tcp);
             sender.retransmitted_bytes += u64::from(segment.payload);
         }
         let dscp = self.wiring.qps[qp as usize].dscp;
@@ -128,7 +132,7 @@ impl<P: Probe> Fabric<P> {
         let ack_req = segment.ack_req || window_full(sender, params, now);
         let mut packet = Packet::new(Kind::Data, qp, segment.psn, len)
             .with_ttl(self.wiring.frames.ttl)
-            .with_ect(config.np.notify != Notify::Off)
+            .with_ect(config.np.notify != Notify::Off && !tcp)
             .with_flags(ack_req, segment.last);
         packet.arg = segment.payload;
         packet.dscp = dscp;
@@ -184,7 +188,11 @@ impl<P: Probe> Fabric<P> {
             }
             fired = true;
             self.tally.last_activity = now;
-            counters.local_ack_timeout_err += 1;
+            match sender.transport.tcp {
+                true => counters.tcp_timeouts += 1,
+                false => counters.local_ack_timeout_err += 1,
+            }
+            sender.slow_down();
             if sender.requester.on_timeout(now, &sender.transport) {
                 let at = sender.requester.timeout_at();
                 timers.change_priority(&qp, Reverse(at));
@@ -226,9 +234,9 @@ impl<P: Probe> Fabric<P> {
             && start <= now
         {
             starts.pop_front();
-            let mtu = u64::from(params.requester.mtu);
-            let bytes = self.wiring.qps[qp as usize].bytes.unwrap_or(mtu << 31);
             let sender = &mut self.senders[qp as usize];
+            let mtu = u64::from(sender.transport.mtu);
+            let bytes = self.wiring.qps[qp as usize].bytes.unwrap_or(mtu << 31);
             sender.requester.post(bytes, &sender.transport);
             sender.pacer = Pacer::new(now);
             activate(sender, arbiter, now, params);
@@ -355,9 +363,15 @@ impl<P: Probe> Fabric<P> {
         let now = agenda.now();
         let Nic { params, notification_point, counters, .. } = &mut self.nics[nic];
         let receiver = &mut self.receivers[packet.qp as usize];
-        let receipt =
-            receiver.responder.on_data(now, packet.psn, packet.ack_req(), &params.responder);
-        counters.duplicate_request += u64::from(receipt.duplicate);
+        let receipt = match &mut receiver.tcp {
+            None => {
+                let (psn, ack_req) = (packet.psn, packet.ack_req());
+                receiver.responder.on_data(now, psn, ack_req, &params.responder)
+            }
+            Some(tcp) => tcp.on_segment(packet.psn, packet.ack_req()),
+        };
+        let is_rc = receiver.tcp.is_none();
+        counters.duplicate_request += u64::from(receipt.duplicate && is_rc);
         if receipt.accepted {
             receiver.delivered_bytes += u64::from(packet.arg);
             receiver.last_delivery = now;
@@ -395,7 +409,7 @@ impl<P: Probe> Fabric<P> {
             Reply::None => None,
             Reply::Ack(psn) => Some((Kind::Ack, psn)),
             Reply::Nak(psn) => {
-                counters.out_of_sequence += 1;
+                counters.out_of_sequence += u64::from(is_rc);
                 Some((Kind::Nak, psn))
             }
         };
@@ -424,14 +438,19 @@ impl<P: Probe> Fabric<P> {
         if sender.finished_at.is_some() {
             return;
         }
+        let before = sender.requester.unacknowledged();
         let progress = match packet.kind {
             Kind::Ack => sender.requester.on_ack(now, packet.psn, &sender.transport),
             Kind::Nak => {
-                counters.packet_seq_err += 1;
+                match sender.transport.tcp {
+                    true => counters.tcp_fast_retrans += 1,
+                    false => counters.packet_seq_err += 1,
+                }
                 sender.requester.on_nak(now, packet.psn, &sender.transport)
             }
             _ => Progress::Stale,
         };
+        sender.move_window(before, (packet.kind == Kind::Nak).then_some(packet.psn));
         let of_flow = matches!(self.wiring.qps[packet.qp as usize].role, Role::Flow { .. });
         let completed = sender.requester.take_completed();
         if progress == Progress::Complete && of_flow {
@@ -533,5 +552,5 @@ fn window_full(sender: &mut Sender, params: &NicParams, now: Time) -> bool {
         let (rate, line) = (sender.control.rate().bps(), sender.line_rate.bps());
         window = (u128::from(window) * u128::from(rate) / u128::from(line)).max(1) as u64;
     }
-    sender.requester.in_flight(&params.requester) >= window
+    sender.requester.in_flight(&sender.transport) >= window
 }

@@ -547,6 +547,9 @@ impl<P: Probe> Fabric<P> {
                 // any packet may turn out to be the last one that the window lets out
                 sender.transport.ack_every = 1;
             }
+            if qp.is_tcp() {
+                sender.speak_tcp(&nic.params.config.tcp, rate);
+            }
             if !of_flow {
                 sender.transport.ack_timeout = nccl.ack_timeout();
                 sender.transport.retry_cnt = nccl.ib_retry_cnt as u8;
@@ -554,7 +557,8 @@ impl<P: Probe> Fabric<P> {
             let waits = wiring.followers.waits(index);
             sender.starts_at = if waits { Time::MAX } else { qp.start };
             self.senders.push(sender);
-            self.receivers.push(Receiver::default());
+            let tcp = qp.is_tcp().then(Box::default);
+            self.receivers.push(Receiver { tcp, ..Receiver::default() });
             if of_flow && !waits && wiring.shard_of[qp.source as usize] == shard {
                 nic.starts.push_back((qp.start, index as u32));
             }

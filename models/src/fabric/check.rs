@@ -124,7 +124,10 @@ pub(super) fn nic(config: &NicConfig) -> Result<(), BuildError> {
         }
     }
     let congestion = config.congestion.check();
-    congestion.map_err(|(key, message)| BuildError::new(format!("nic.congestion.{key}"), message))
+    congestion
+        .map_err(|(key, message)| BuildError::new(format!("nic.congestion.{key}"), message))?;
+    let tcp = config.tcp.check();
+    tcp.map_err(|(key, message)| BuildError::new(format!("nic.tcp.{key}"), message))
 }
 
 pub(super) fn wire(config: &WireConfig) -> Result<(), BuildError> {

@@ -55,6 +55,7 @@ impl Followers {
 mod tests {
     use super::*;
     use crate::ids::NodeId;
+    use crate::traffic::Transport;
     use sim_core::Time;
 
     fn flow(after: &[u32]) -> Flow {
@@ -65,6 +66,7 @@ mod tests {
             start: Time::ZERO,
             after: after.into(),
             dscp: None,
+            transport: Transport::Rc,
             window: None,
             source_port: None,
             destination_port: None,

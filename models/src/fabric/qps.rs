@@ -14,6 +14,7 @@ use crate::ids::{NodeId, PortId};
 use crate::load_balance::{Ecmp, EcmpConfig, FiveTuple};
 use crate::nic::{Entropy, NicConfig};
 use crate::routing::Routes;
+use crate::traffic::Transport;
 
 /// What a QP is to be.
 struct Ends<'a> {
@@ -95,13 +96,17 @@ impl Qps<'_> {
         for (number, flow) in self.spec.flows.iter().enumerate() {
             let nic = self.nic(flow.source);
             let key = format!("traffic[{}]", flow.section);
-            let dscp = flow.dscp.unwrap_or(nic.qos.dscp);
+            let (dscp, payload) = match flow.transport {
+                Transport::Rc => (nic.qos.dscp, nic.mtu),
+                Transport::Tcp => (nic.tcp.dscp, nic.tcp.mss),
+            };
+            let dscp = flow.dscp.unwrap_or(dscp);
             if dscp > 63 {
                 let message = format!("{dscp} is out of range: 0 to 63 is expected");
                 return Err(BuildError::new(format!("{key}.dscp"), message));
             }
-            if flow.bytes.is_some_and(|bytes| bytes / u64::from(nic.mtu) >= 1 << 31) {
-                let message = format!("a message can have at most 2^31 packets of {} B", nic.mtu);
+            if flow.bytes.is_some_and(|bytes| bytes / u64::from(payload) >= 1 << 31) {
+                let message = format!("a message can have at most 2^31 packets of {payload} B");
                 return Err(BuildError::new(format!("{key}.bytes"), message));
             }
             // flows of a host take its addresses in turn, and stay on their rail
@@ -117,7 +122,7 @@ impl Qps<'_> {
                 ports: &topology.addresses()[source as usize].ports,
                 target_address: target,
                 dscp,
-                role: Role::Flow { number: number as u32 },
+                role: Role::Flow { number: number as u32, transport: flow.transport },
             };
             let qp = self.make(&ends, flow.source_port, flow.destination_port)?;
             let (bytes, start, window) = (flow.bytes, flow.start, flow.window);

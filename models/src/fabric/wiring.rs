@@ -10,6 +10,7 @@ use crate::fault::{Change, Faults};
 use crate::load_balance::FiveTuple;
 use crate::routing::Routes;
 use crate::topology::Topology;
+use crate::traffic::Transport;
 use crate::wire::{Frames, LinkClock};
 
 /// The fixed part of a fabric.
@@ -105,6 +106,13 @@ pub struct QpInfo {
     pub window: Option<Bytes>,
 }
 
+impl QpInfo {
+    /// It stands for a TCP connection.
+    pub fn is_tcp(&self) -> bool {
+        matches!(self.role, Role::Flow { transport: Transport::Tcp, .. })
+    }
+}
+
 /// What a QP is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -112,6 +120,8 @@ pub enum Role {
     Flow {
         /// Its number in the spec.
         number: u32,
+        /// What carries it.
+        transport: Transport,
     },
     /// Slices of a collective.
     Data {

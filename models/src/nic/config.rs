@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sim_core::{Bytes, Delta, Rate};
 
-use crate::congestion::CongestionConfig;
+use crate::congestion::{CongestionConfig, TcpConfig};
 use crate::nic::pacer::Pacing;
 use crate::pfc::PfcTiming;
 
@@ -29,6 +29,8 @@ pub struct NicConfig {
     pub np: NpConfig,
     /// Reaction point.
     pub congestion: CongestionConfig,
+    /// Flows with `transport = "tcp"`.
+    pub tcp: TcpConfig,
     /// What a rate change does to a wait that has begun.
     pub pacing: Pacing,
     /// UDP source ports.
@@ -49,6 +51,7 @@ impl Default for NicConfig {
             transport: TransportConfig::default(),
             np: NpConfig::default(),
             congestion: CongestionConfig::default(),
+            tcp: TcpConfig::default(),
             pacing: Pacing::default(),
             entropy: Entropy::default(),
             receive: None,

@@ -52,6 +52,8 @@ pub struct RequesterParams {
     pub ack_timeout: Delta,
     /// Time-outs without progress that are survived.
     pub retry_cnt: u8,
+    /// A TCP flow: its segments have TCP's headers.
+    pub tcp: bool,
 }
 
 /// The sending side.
@@ -106,6 +108,11 @@ impl Requester {
     /// True if everything posted is acknowledged.
     pub fn is_idle(&self) -> bool {
         self.una == self.end
+    }
+
+    /// First packet that is not acknowledged, and the end of what was ever sent.
+    pub fn unacknowledged(&self) -> (u32, u32) {
+        (self.una, self.sent)
     }
 
     /// Payload sent and not acknowledged, were all packets full.
@@ -291,8 +298,13 @@ impl Responder {
 mod tests {
     use super::*;
 
-    const PARAMS: RequesterParams =
-        RequesterParams { mtu: 1000, ack_every: 4, ack_timeout: Delta::from_us(67), retry_cnt: 2 };
+    const PARAMS: RequesterParams = RequesterParams {
+        mtu: 1000,
+        ack_every: 4,
+        ack_timeout: Delta::from_us(67),
+        retry_cnt: 2,
+        tcp: false,
+    };
     const STRICT: ResponderParams = ResponderParams { nak_repeat: None, ack_duplicates: true };
 
     const fn us(us: u64) -> Time {

@@ -7,6 +7,7 @@ mod go_back_n;
 mod notify;
 mod pacer;
 mod receive;
+mod tcp;
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -28,8 +29,9 @@ pub use go_back_n::{
 pub use notify::NotificationPoint;
 pub use pacer::{Pacer, Pacing};
 pub use receive::{Offered, ReceiveBuffer};
+pub use tcp::TcpReceiver;
 
-use crate::congestion::{CongestionConfig, RateControl};
+use crate::congestion::{CongestionConfig, RateControl, Reno, TcpConfig};
 use crate::counters::NicCounters;
 use crate::hash::IdHasher;
 
@@ -63,6 +65,7 @@ impl NicParams {
                 ack_every: transport.ack_every.max(1),
                 ack_timeout: transport.ack_timeout(),
                 retry_cnt: transport.retry_cnt,
+                tcp: false,
             },
             responder: ResponderParams {
                 nak_repeat: transport.nak_repeat,
@@ -152,13 +155,54 @@ impl Sender {
             retransmitted_bytes: 0,
         }
     }
+
+    /// The window of a TCP flow, after an answer. `before`: what was unacknowledged.
+    #[inline]
+    pub fn move_window(&mut self, before: (u32, u32), missing: Option<u32>) {
+        let RateControl::Reno(reno) = &mut self.control else { return };
+        let mss = u64::from(self.transport.mtu);
+        let (una, sent) = self.requester.unacknowledged();
+        if una > before.0 {
+            reno.on_ack(u64::from(una - before.0) * mss);
+        }
+        if missing == Some(una) {
+            reno.on_loss(una, sent, u64::from(sent - una) * mss);
+        }
+        self.window = Some(reno.window());
+    }
+
+    /// The window of a TCP flow, before its timer fires.
+    pub fn slow_down(&mut self) {
+        let RateControl::Reno(reno) = &mut self.control else { return };
+        let (una, sent) = self.requester.unacknowledged();
+        reno.on_timeout(sent, u64::from(sent - una) * u64::from(self.transport.mtu));
+        self.window = Some(reno.window());
+    }
+
+    /// Makes it the sender of a TCP flow.
+    pub fn speak_tcp(&mut self, config: &TcpConfig, line_rate: Rate) {
+        let reno = Reno::new(config, line_rate);
+        self.window = Some(reno.window());
+        self.control = RateControl::Reno(reno);
+        self.transport = RequesterParams {
+            mtu: config.mss,
+            // delayed ACKs: every other segment (RFC 1122)
+            ack_every: 2,
+            ack_timeout: config.rto,
+            // tcp_retries2
+            retry_cnt: 15,
+            tcp: true,
+        };
+    }
 }
 
 /// The responder's end of a QP.
 #[derive(Debug, Default)]
 pub struct Receiver {
-    /// Go-back-N.
+    /// Go-back-N,
     pub responder: Responder,
+    /// or TCP.
+    pub tcp: Option<Box<TcpReceiver>>,
     /// Payload delivered.
     pub delivered_bytes: u64,
     /// `delivered_bytes` at the edges of the measured window.

@@ -136,7 +136,8 @@ impl<'a, P: Probe> Context<'a, P> {
         let fct = delivered.then(|| receiver.last_delivery.since(sender.starts_at));
         let completed = status == FlowStatus::Completed;
         let acked = sender.finished_at.filter(|_| completed).map(|at| at.since(sender.starts_at));
-        let ideal = info.bytes.map(|bytes| {
+        // slow start has no ideal
+        let ideal = info.bytes.filter(|_| !info.is_tcp()).map(|bytes| {
             let mtu = self.plan.spec.nics[info.source as usize].as_ref().map_or(4096, |n| n.mtu);
             ideal::fct(wiring, &self.plan.path(qp), bytes, mtu)
         });
@@ -385,6 +386,8 @@ fn named(counters: &NicCounters) -> BTreeMap<String, u64> {
         req_transport_retries_exceeded,
         data_packets: _,
         retransmitted_packets: _,
+        tcp_fast_retrans,
+        tcp_timeouts,
     } = *counters;
     let all = [
         ("np_ecn_marked_roce_packets", np_ecn_marked_roce_packets),
@@ -396,6 +399,8 @@ fn named(counters: &NicCounters) -> BTreeMap<String, u64> {
         ("duplicate_request", duplicate_request),
         ("local_ack_timeout_err", local_ack_timeout_err),
         ("req_transport_retries_exceeded", req_transport_retries_exceeded),
+        ("tcp_fast_retrans", tcp_fast_retrans),
+        ("tcp_timeouts", tcp_timeouts),
     ];
     let counted = all.into_iter().filter(|(_, count)| *count > 0);
     counted.map(|(name, count)| (name.to_owned(), count)).collect()

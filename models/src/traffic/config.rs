@@ -62,6 +62,17 @@ impl JsonSchema for FlowSize {
     }
 }
 
+/// What carries a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Transport {
+    /// An RC connection, one WRITE.
+    #[default]
+    Rc,
+    /// A TCP connection (`[nic.tcp]`): a window that grows until frames are lost.
+    Tcp,
+}
+
 /// `kind = "incast"`
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -88,6 +99,9 @@ pub struct IncastConfig {
     pub repeat: Option<RepeatConfig>,
     /// DSCP, instead of the NIC's.
     pub dscp: Option<u8>,
+    /// What carries them.
+    #[serde(default)]
+    pub transport: Transport,
 }
 
 /// `repeat`: rounds that start one after another, whether or not the one before is done. Each
@@ -125,6 +139,9 @@ pub struct PermutationConfig {
     pub jitter: Delta,
     /// DSCP, instead of the NIC's.
     pub dscp: Option<u8>,
+    /// What carries them.
+    #[serde(default)]
+    pub transport: Transport,
 }
 
 /// `kind = "flows"`
@@ -141,6 +158,9 @@ pub struct FlowsConfig {
     pub file: Option<String>,
     /// DSCP of flows that do not say, instead of the NIC's.
     pub dscp: Option<u8>,
+    /// What carries them.
+    #[serde(default)]
+    pub transport: Transport,
 }
 
 /// One flow.

@@ -13,6 +13,7 @@ use sim_core::{Bytes, Delta, Time};
 
 pub use config::{
     After, FlowConfig, FlowSize, FlowsConfig, IncastConfig, PermutationConfig, RepeatConfig,
+    Transport,
 };
 pub use hosts::{Directory, HostRef, Hosts};
 pub use poisson::PoissonConfig;
@@ -54,6 +55,17 @@ impl TrafficConfig {
             TrafficConfig::Collective(section) => &section.name,
         }
     }
+
+    /// DSCP, if it has one, and transport of its flows.
+    fn class(&self) -> (Option<u8>, Transport) {
+        match self {
+            TrafficConfig::Incast(section) => (section.dscp, section.transport),
+            TrafficConfig::Permutation(section) => (section.dscp, section.transport),
+            TrafficConfig::Poisson(section) => (section.dscp, section.transport),
+            TrafficConfig::Flows(section) => (section.dscp, section.transport),
+            TrafficConfig::Collective(_) => (None, Transport::Rc),
+        }
+    }
 }
 
 /// One RC connection that carries one message.
@@ -69,6 +81,8 @@ pub struct Flow {
     pub start: Time,
     /// Flows (by number, all lower than its own) that must be acknowledged before it starts.
     pub after: Box<[u32]>,
+    /// What carries it.
+    pub transport: Transport,
     /// Window, instead of the NIC's.
     pub window: Option<Bytes>,
     /// DSCP, instead of the NIC's.
@@ -92,7 +106,8 @@ pub fn flows(
     for (index, section) in sections.iter().enumerate() {
         let random = Stream::new(seed, Domain::Traffic, index as u64);
         let key = format!("traffic[{index}]");
-        let mut plan = Plan { flows: &mut flows, directory: &directory, random, index, key };
+        let class = section.class();
+        let mut plan = Plan { flows: &mut flows, directory: &directory, random, index, key, class };
         match section {
             TrafficConfig::Incast(incast) => plan.incast(incast)?,
             TrafficConfig::Permutation(permutation) => plan.permutation(permutation)?,
@@ -110,6 +125,8 @@ struct Plan<'a> {
     random: Stream,
     index: usize,
     key: String,
+    /// DSCP and transport of its flows.
+    class: (Option<u8>, Transport),
 }
 
 impl Plan<'_> {
@@ -117,7 +134,7 @@ impl Plan<'_> {
         format!("{}.{field}", self.key)
     }
 
-    fn flow(&mut self, ends: [NodeId; 2], size: FlowSize, start: Delta, dscp: Option<u8>) -> Flow {
+    fn flow(&mut self, ends: [NodeId; 2], size: FlowSize, start: Delta) -> Flow {
         let bytes = match size {
             FlowSize::Bytes(bytes) => Some(bytes.get()),
             FlowSize::Unlimited => None,
@@ -128,8 +145,9 @@ impl Plan<'_> {
             bytes,
             start: Time::ZERO + start,
             after: Box::default(),
+            transport: self.class.1,
             window: None,
-            dscp,
+            dscp: self.class.0,
             source_port: None,
             destination_port: None,
             section: self.index as u32,
@@ -160,7 +178,7 @@ impl Plan<'_> {
             for sender in &senders {
                 for _ in 0..incast.qps {
                     let start = self.start(incast.start + round, incast.jitter);
-                    let flow = self.flow([*sender, receiver], incast.bytes, start, incast.dscp);
+                    let flow = self.flow([*sender, receiver], incast.bytes, start);
                     self.flows.push(flow);
                 }
             }
@@ -223,7 +241,7 @@ impl Plan<'_> {
         for (source, target) in targets.into_iter().enumerate() {
             let start = self.start(permutation.start, permutation.jitter);
             let ends = [hosts[source], hosts[target]];
-            let flow = self.flow(ends, permutation.bytes, start, permutation.dscp);
+            let flow = self.flow(ends, permutation.bytes, start);
             self.flows.push(flow);
         }
         Ok(())
@@ -253,17 +271,21 @@ impl Plan<'_> {
             if config.window == Some(Bytes::ZERO) {
                 return Err(BuildError::new(key("window"), "0 lets nothing through"));
             }
+            if config.window.is_some() && list.transport == Transport::Tcp {
+                let message = "TCP has a window of its own: set nic.tcp.receive_window";
+                return Err(BuildError::new(key("window"), message));
+            }
             if let Some(dscp) = config.dscp.filter(|dscp| *dscp > 63) {
                 let message = format!("{dscp} is out of range: 0 to 63 is expected");
                 return Err(BuildError::new(key("dscp"), message));
             }
             let after = after(&config.after.0, number, &list.flows)
                 .map_err(|message| BuildError::new(key("after"), message))?;
-            let dscp = config.dscp.or(list.dscp);
-            let flow = self.flow([source, target], config.bytes, config.start, dscp);
+            let flow = self.flow([source, target], config.bytes, config.start);
             self.flows.push(Flow {
                 after: after.map(|earlier| (first + earlier as usize) as u32).collect(),
                 window: config.window,
+                dscp: config.dscp.or(flow.dscp),
                 source_port: config.source_port,
                 destination_port: config.destination_port,
                 ..flow
@@ -317,6 +339,7 @@ mod tests {
             start: Delta::ZERO,
             jitter: Delta::from_us(3),
             dscp: None,
+            transport: Transport::Rc,
         })
     }
 
@@ -342,6 +365,7 @@ mod tests {
             qps: 1,
             repeat: None,
             dscp: None,
+            transport: Transport::Rc,
         }
     }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use sim_core::rng::Stream;
 use sim_core::{Bytes, Delta};
 
-use super::config::FlowSize;
+use super::config::{FlowSize, Transport};
 use super::hosts::Hosts;
 use super::sizes::Sizes;
 use super::{FLOWS_MAX, Plan};
@@ -37,6 +37,9 @@ pub struct PoissonConfig {
     pub duration: Delta,
     /// DSCP, instead of the NIC's.
     pub dscp: Option<u8>,
+    /// What carries them.
+    #[serde(default)]
+    pub transport: Transport,
 }
 
 impl Plan<'_> {
@@ -75,7 +78,7 @@ impl Plan<'_> {
             }
             let [source, target] = ends.draw(&mut self.random);
             let bytes = FlowSize::Bytes(Bytes::new(sizes.draw(&mut self.random)));
-            let flow = self.flow([source, target], bytes, poisson.start + at, poisson.dscp);
+            let flow = self.flow([source, target], bytes, poisson.start + at);
             self.flows.push(flow);
         }
     }
@@ -201,6 +204,7 @@ mod tests {
             start: Delta::ZERO,
             duration,
             dscp: None,
+            transport: Transport::default(),
         }
     }
 

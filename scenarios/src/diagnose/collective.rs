@@ -403,7 +403,7 @@ impl<'a> Job<'a> {
 
     /// Name of the traffic section of a flow, and the assignment that moves it to another class.
     fn section(&self, flow: usize) -> Option<(String, String)> {
-        let Role::Flow { number } = self.plan.wiring.qps[flow].role else { return None };
+        let Role::Flow { number, .. } = self.plan.wiring.qps[flow].role else { return None };
         let section = self.plan.spec.flows.get(number as usize)?.section;
         let nic = self.plan.spec.nics.iter().flatten().next()?;
         let taken = |dscp: &u8| nic.qos.dscp_to_priority.contains_key(dscp);

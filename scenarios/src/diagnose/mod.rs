@@ -6,7 +6,7 @@ mod trial;
 
 use std::collections::BTreeMap;
 
-use models::fabric::{Outcome, Plan, Role};
+use models::fabric::{Outcome, Plan, QpInfo, Role};
 use models::ids::NodeId;
 use models::report::{
     Finding, FlowStatus, NicReport, OutcomeKind, PortReport, Report, Severity, WatchdogReport,
@@ -55,7 +55,7 @@ pub fn findings(report: &Report, plan: &Plan, outcome: &Outcome) -> Vec<Finding>
     findings.extend(deadlock(report));
     findings.extend(lossless_drops(report, plan));
     findings.extend(failed_flows(report));
-    findings.extend(lossy_drops(report));
+    findings.extend(lossy_drops(report, plan));
     findings.extend(lossy_links(report));
     findings.extend(late_acks(report));
     findings.extend(ecn_after_pfc(report, plan));
@@ -235,7 +235,13 @@ fn failed_flows(report: &Report) -> Option<Finding> {
     None
 }
 
-fn lossy_drops(report: &Report) -> Option<Finding> {
+fn lossy_drops(report: &Report, plan: &Plan) -> Option<Finding> {
+    let totals = &report.totals;
+    let tcp = plan.wiring.qps.iter().any(QpInfo::is_tcp);
+    // losses are how TCP finds its rate
+    if tcp && totals.retransmitted_packets + totals.nak_sent + totals.timeouts == 0 {
+        return None;
+    }
     let reasons = ["ingress_lossy_limit", "egress_lossy_limit"];
     let of = |port: &PortReport| {
         reasons.iter().map(|reason| port.drops.get(*reason).unwrap_or(&0)).sum::<u64>()
@@ -243,9 +249,11 @@ fn lossy_drops(report: &Report) -> Option<Finding> {
     let total: u64 = report.ports.iter().map(of).sum();
     let (port, count) = worst(report, of)?;
     let text = format!(
-        "{total} frames were dropped in lossy classes, {count} of them at {}: RoCE is retransmitted \
-         from the gap on ({} packets were sent again)",
-        port.port, report.totals.retransmitted_packets
+        "{total} frames{} were dropped in lossy classes, {count} of them at {}: RoCE is \
+         retransmitted from the gap on ({} packets were sent again)",
+        if tcp { ", also TCP's," } else { "" },
+        port.port,
+        totals.retransmitted_packets
     );
     let evidence = [("drops", json!(total)), ("port", json!(port.port))];
     let remedy = "map the DSCP of RoCE to a PFC priority on NICs and switches \
