@@ -325,6 +325,9 @@ fn nothing_is_wrong_with_the_library_but_what_is_meant_to_be() {
         ("deadlock-loop", "topology.routes"),
         ("deadlock-loop", "topology"),
         ("deadlock-ring", "topology"),
+        // one each way around
+        ("tagger-bounce", "topology"),
+        ("tagger-bounce", "topology"),
     ];
     assert_eq!(found, meant.map(|(name, key)| (name, key.to_owned())));
 }

@@ -224,6 +224,8 @@ fn every_library_scenario_meets_its_expectations_and_passes_its_check() {
         for file in ["report.json", "scenario.toml", "flows.csv", "ports.csv"] {
             assert!(run.join(file).is_file(), "{name}/{file}");
         }
+        let report = std::fs::read_to_string(run.join("report.json")).unwrap();
+        assert_eq!(unexpected(name, &report), Vec::<String>::new(), "{name}: a false alarm");
         let scenario = std::fs::read_to_string(run.join("scenario.toml")).unwrap();
         let sampled = scenario.contains("interval = ");
         assert_eq!(run.join("series/ports.csv").is_file(), sampled, "{name}");
@@ -232,6 +234,28 @@ fn every_library_scenario_meets_its_expectations_and_passes_its_check() {
         let check = rocesim(&["check", name], folder.path());
         assert_eq!(check.status.code(), Some(0), "{name}:\n{}", text(&check.stdout));
     }
+}
+
+/// What library scenarios are there to show; all others are healthy.
+const MEANT: [(&str, &str); 9] = [
+    ("permutation-fat-tree", "ecmp_imbalance"),
+    ("allreduce-4x8-a100-congested", "ecn_after_pfc"),
+    ("allreduce-4x8-a100-congested", "paused_by_others"),
+    ("allreduce-4x8-a100-congested", "ecmp_imbalance"),
+    ("dumbbell-victim", "pause_victims"),
+    ("incast-storage", "pause_victims"),
+    ("pause-storm", "job_paused_by_other"),
+    ("pause-storm", "pfc_storm"),
+    ("pause-storm-watchdog", "pfc_storm"),
+];
+
+/// Kinds of findings above a note that a scenario is not there to show.
+fn unexpected(name: &str, report: &str) -> Vec<String> {
+    let report: Value = serde_json::from_str(report).unwrap();
+    let findings = report["findings"].as_array().unwrap().iter();
+    let severe = findings.filter(|finding| finding["severity"] != "info");
+    let kinds = severe.map(|finding| finding["kind"].as_str().unwrap());
+    kinds.filter(|kind| !MEANT.contains(&(name, *kind))).map(str::to_owned).collect()
 }
 
 #[test]

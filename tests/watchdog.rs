@@ -115,3 +115,96 @@ fn the_diagnosis_names_port_priority_and_times() {
     let unseen = text("pause-storm", folder.path());
     assert!(unseen.contains("holds XOFF of priority 3 from 500 us to 20 ms"), "{unseen}");
 }
+
+/// SONiC's default times, to the poll.
+#[test]
+fn defaults_find_a_storm_after_200_to_400_ms_and_restore_after_200() {
+    let found = report("pfcwd-default", &[], 1);
+    let [queue] = &found.pfc_wd[..] else { panic!("{:?}", found.pfc_wd) };
+    assert_eq!((&*queue.peer, queue.storm_detected, queue.storm_restored), ("host2/nic0", 1, 1));
+    let storm = &queue.storms[0];
+    let (began, ended) = (0.25, 1.1);
+    let (after, over) = (storm.detected_s - began, storm.restored_s.unwrap() - ended);
+    common::say(&format!(
+        "pfcwd-default: found {:.0} ms after its beginning, restored {:.0} ms after its end",
+        after * 1e3,
+        over * 1e3
+    ));
+    assert!((0.2..=0.4).contains(&after) && (0.2..=0.4).contains(&over), "{storm:?}");
+    assert_eq!((storm.detected_s, storm.restored_s), (0.6, Some(1.4)));
+    // wherever in the interval it begins
+    for (from, detected) in [("201ms", 0.6), ("399ms", 0.6), ("401ms", 0.8)] {
+        let storm = format!("override[0].set.\"nic.pause_storm\".from={from}");
+        let found = report("pfcwd-default", &[&storm], 1);
+        assert_eq!(found.pfc_wd[0].storms[0].detected_s, detected, "{from}");
+    }
+    assert_eq!(found.totals.drops["watchdog"], queue.total.tx_drop + queue.total.rx_drop);
+}
+
+/// A receiver that pauses for as long as frames come.
+#[test]
+fn a_permanent_storm_is_found_and_restored_every_600_ms() {
+    let found = report("pfcwd-cycle", &[], 1);
+    let [queue] = &found.pfc_wd[..] else { panic!("{:?}", found.pfc_wd) };
+    let detected: Vec<f64> = queue.storms.iter().map(|storm| storm.detected_s).collect();
+    let cycles: Vec<f64> = detected.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let restored = queue.storms.iter().filter_map(|s| Some(s.restored_s? - s.detected_s));
+    let lasted: Vec<f64> = restored.collect();
+    let ms = |times: &[f64]| {
+        times.iter().map(|time| format!("{:.0}", time * 1e3)).collect::<Vec<_>>().join(", ")
+    };
+    common::say(&format!(
+        "pfcwd-cycle: {} storms in 5 s; from one to the next {} ms; each lasted {} ms",
+        detected.len(),
+        ms(&cycles),
+        ms(&lasted)
+    ));
+    assert!(detected.len() >= 7, "{detected:?}");
+    assert!(cycles.iter().all(|cycle| (cycle - 0.6).abs() < 1e-9), "{cycles:?}");
+    assert!(lasted.iter().all(|lasted| (lasted - 0.2).abs() < 1e-9), "{lasted:?}");
+}
+
+/// Flows that get less than half of what they ask for while a NIC pauses for ever.
+#[test]
+fn the_blast_radius_of_a_storm_with_a_watchdog_and_without() {
+    let hosts: Vec<String> =
+        (0..8).map(|host| format!("'leaf{}:{}'", host / 4, host % 4)).collect();
+    let storm =
+        "{ nodes = ['host7'], set = { 'nic.pause_storm' = { from = '50ms', until = '10s' } } }";
+    let guarded = |watchdog: &str| {
+        format!(
+            "override=[{storm}, {{ ports = [{}], set = {{ 'switch.pfc_wd' = {watchdog} }} }}]",
+            hosts.join(", ")
+        )
+    };
+    let fast = "{ detection_time = '10ms', restoration_time = '10ms', poll_interval = '5ms' }";
+    let slowed = |set: &[&str]| {
+        let found = report("nic-storm-cascade", set, 1);
+        // 50 Mb/s on the wire; 1024 of 1106 B are payload
+        let half = 50e6 * 1024.0 / 1106.0 / 2.0;
+        let slow = found.flows.iter().filter(|flow| flow.goodput_bps < half);
+        (slow.map(|flow| flow.id).collect::<Vec<u32>>(), found)
+    };
+    let (without, stuck) = slowed(&[]);
+    let (with_defaults, freed) = slowed(&[&guarded("{}")]);
+    let (with_fast, _) = slowed(&[&guarded(fast)]);
+    let of = |flows: &[u32]| flows.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    common::say(&format!(
+        "nic-storm-cascade, 100 to 800 ms: flows below half of their rate: {} of {} without a \
+         watchdog ({}), {} with SONiC's times ({}), {} with times of 10 ms ({})",
+        without.len(),
+        stuck.flows.len(),
+        of(&without),
+        with_defaults.len(),
+        of(&with_defaults),
+        with_fast.len(),
+        of(&with_fast)
+    ));
+    // 0 and 1 are for the NIC that pauses; 2 shares the uplink, 3 the sender with them
+    assert_eq!(without, [0, 1, 2, 3]);
+    assert_eq!(with_fast, [0, 1]);
+    // SONiC's times: the pause of 50 ms is found at 400 ms, half of the time that is measured
+    assert_eq!(freed.pfc_wd.iter().map(|q| q.storms[0].detected_s).collect::<Vec<_>>(), [0.4]);
+    assert!(with_defaults.len() <= without.len());
+    assert_eq!(freed.outcome, OutcomeKind::Completed);
+}

@@ -25,11 +25,15 @@ pub enum DropReason {
     LinkDown,
     /// Discarded by a PFC watchdog.
     Watchdog,
+    /// Dropped by a rule that a fault lays on a cable.
+    DropRule,
+    /// More frames than the pipeline of a switch can forward, and its buffer is full.
+    PacketRate,
 }
 
 impl DropReason {
     /// All reasons.
-    pub const ALL: [DropReason; 10] = [
+    pub const ALL: [DropReason; 12] = [
         DropReason::IngressHeadroomFull,
         DropReason::IngressLossyLimit,
         DropReason::EgressLossyLimit,
@@ -40,6 +44,8 @@ impl DropReason {
         DropReason::NoRoute,
         DropReason::LinkDown,
         DropReason::Watchdog,
+        DropReason::DropRule,
+        DropReason::PacketRate,
     ];
 
     /// The name in reports.
@@ -55,6 +61,8 @@ impl DropReason {
             DropReason::NoRoute => "no_route",
             DropReason::LinkDown => "link_down",
             DropReason::Watchdog => "watchdog",
+            DropReason::DropRule => "drop_rule",
+            DropReason::PacketRate => "packet_rate",
         }
     }
 }

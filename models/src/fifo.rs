@@ -92,6 +92,11 @@ impl<T: Copy> Fifo<T> {
         Some(value)
     }
 
+    /// The value behind so many others.
+    pub fn get(&self, position: u32) -> Option<&T> {
+        (position < self.len).then(|| &self.slots[self.place(position)])
+    }
+
     /// The values, the first one first.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         (0..self.len).filter_map(|position| self.slots.get(self.place(position)))

@@ -3,8 +3,10 @@
 use sim_core::Time;
 use sim_core::rng::Stream;
 
+use crate::counters::DropReason;
+use crate::fault::{BitErrors, FrameLoss};
 use crate::fifo::Fifo;
-use crate::packet::Packet;
+use crate::packet::{Kind, Packet};
 
 /// One direction of a cable, seen from the receiving port.
 #[derive(Debug, Default)]
@@ -17,16 +19,54 @@ pub struct Pipe {
 /// What becomes of frames on their way.
 #[derive(Debug)]
 struct Loss {
-    probability: f64,
+    how: How,
     random: Stream,
     /// The cable carries nothing.
     down: bool,
+    /// Data packets so far: what their NIC has numbered them by.
+    data: u32,
+}
+
+/// A [`FrameLoss`], ready for use.
+#[derive(Debug)]
+enum How {
+    Frame(f64),
+    Bit(Box<BitErrors>),
+    IpId(u8),
+}
+
+impl How {
+    fn new(loss: FrameLoss) -> Self {
+        match loss {
+            FrameLoss::Frame(probability) => How::Frame(probability),
+            FrameLoss::Bit(ber) => How::Bit(Box::new(BitErrors::new(ber))),
+            FrameLoss::IpId(low) => How::IpId(low),
+        }
+    }
+}
+
+impl Loss {
+    /// What becomes of a frame that arrives: why it is lost, if it is.
+    fn of(&mut self, packet: &Packet) -> Option<DropReason> {
+        let id = self.data;
+        let is_data = packet.kind == Kind::Data;
+        self.data = id.wrapping_add(u32::from(is_data));
+        let (lost, reason) = match &self.how {
+            _ if self.down => (true, DropReason::LinkDown),
+            How::Frame(probability) => (self.random.chance(*probability), DropReason::Corrupt),
+            How::Bit(errors) => (errors.hit(packet.len, &mut self.random), DropReason::Corrupt),
+            How::IpId(low) => (is_data && id as u8 == *low, DropReason::DropRule),
+        };
+        lost.then_some(reason)
+    }
 }
 
 impl Pipe {
     /// An empty pipe that loses frames with this probability, if any.
     pub fn new(loss: Option<(f64, Stream)>) -> Self {
-        let loss_of = |(probability, random)| Box::new(Loss { probability, random, down: false });
+        let loss_of = |(probability, random)| {
+            Box::new(Loss { how: How::Frame(probability), random, down: false, data: 0 })
+        };
         Pipe { frames: Fifo::default(), loss: loss.map(loss_of) }
     }
 
@@ -63,15 +103,10 @@ impl Pipe {
         Some((packet, self.frames.front().map(|(arrival, _)| *arrival)))
     }
 
-    /// True if the frame that arrives now is lost.
+    /// Why the frame that arrives now is lost, if it is.
     #[inline]
-    pub fn loses(&mut self) -> bool {
-        self.loss.as_mut().is_some_and(|loss| loss.down || loss.random.chance(loss.probability))
-    }
-
-    /// True if the cable carries nothing.
-    pub fn is_down(&self) -> bool {
-        self.loss.as_ref().is_some_and(|loss| loss.down)
+    pub fn loses(&mut self, packet: &Packet) -> Option<DropReason> {
+        self.loss.as_mut().and_then(|loss| loss.of(packet))
     }
 
     /// From now on the cable carries nothing, or frames again. It must be one that may lose some.
@@ -80,10 +115,10 @@ impl Pipe {
         self.loss.iter_mut().for_each(|loss| loss.down = down);
     }
 
-    /// From now on it loses frames with this probability. It must be one that may lose some.
-    pub fn set_loss(&mut self, probability: f64) {
+    /// From now on it loses these frames. It must be one that may lose some.
+    pub fn set_loss(&mut self, how: FrameLoss) {
         debug_assert!(self.loss.is_some(), "this cable never loses anything");
-        self.loss.iter_mut().for_each(|loss| loss.probability = probability);
+        self.loss.iter_mut().for_each(|loss| loss.how = How::new(how));
     }
 
     /// Frames on the cable.

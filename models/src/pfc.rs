@@ -129,6 +129,11 @@ impl PauseState {
         self.total[priority] + running
     }
 
+    /// When the pause that holds a priority began.
+    pub fn since(&self, priority: usize) -> Option<Time> {
+        (self.paused & (1 << priority) != 0).then(|| self.since[priority])
+    }
+
     /// Episodes begun.
     pub fn episodes(&self, priority: usize) -> u32 {
         self.episodes[priority]

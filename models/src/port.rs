@@ -14,6 +14,10 @@ use crate::packet::Packet;
 use crate::pfc::{PauseState, PfcSender};
 use crate::scheduler::{Scheduler, Turn};
 use crate::switch::{QueueWatch, WatchdogConfig};
+use crate::wire::LinkClock;
+
+/// Frames of a queue that are looked at to know whose they are.
+const LOOKED_AT: u32 = 32;
 
 /// A FIFO of frames that knows its depth over time.
 #[derive(Debug, Default)]
@@ -49,6 +53,16 @@ impl Queue {
     /// The frames, the next one first.
     pub fn packets(&self) -> impl Iterator<Item = &Packet> {
         self.packets.iter()
+    }
+
+    /// Estimates how many bytes of its frames `is_one` picks, from at most [`LOOKED_AT`] of them.
+    pub(crate) fn share(&self, is_one: impl Fn(&Packet) -> bool) -> u64 {
+        let frames = self.packets.len() as u32;
+        let step = frames.div_ceil(LOOKED_AT).max(1);
+        let looked = (0..frames).step_by(step as usize).filter_map(|at| self.packets.get(at));
+        let (all, found) =
+            looked.fold((0, 0), |(all, found), frame| (all + 1, found + u64::from(is_one(frame))));
+        self.bytes * found / all.max(1)
     }
 
     /// The frame that leaves next, and its place.
@@ -214,6 +228,11 @@ pub(crate) struct Aside {
     pub(crate) unheeded: u8,
     /// Priorities (a bit each) for which no PFC is sent.
     pub(crate) silent: u8,
+    /// By priority group of a switch: where most of what it held was when XOFF last began, as
+    /// index of the port there x 8 + queue.
+    pub(crate) blamed: [u16; PRIORITIES],
+    /// The time of frames that are sent.
+    pub(crate) clock: LinkClock,
     /// PFC frames that leave next: priority and quanta.
     pfc_out: Fifo<(u8, u16)>,
     scheduler: Scheduler,
@@ -257,6 +276,7 @@ impl Port {
         scheduler: Scheduler,
         pfc: PfcSender,
         random: Stream,
+        clock: LinkClock,
     ) -> Self {
         let aside = Aside {
             pause: PauseState::default(),
@@ -267,12 +287,23 @@ impl Port {
             watchdog: None,
             unheeded: 0,
             silent: 0,
+            blamed: [0; PRIORITIES],
+            clock,
             pfc_out: Fifo::default(),
             scheduler,
             random,
             counters: PortCounters::default(),
         };
-        Port { tx, rx, queues: Default::default(), aside: Box::new(aside) }
+        let mut port = Port { tx, rx, queues: Default::default(), aside: Box::new(aside) };
+        port.set_clock(clock);
+        port
+    }
+
+    /// Frames that are sent from now on take these times.
+    pub(crate) fn set_clock(&mut self, clock: LinkClock) {
+        self.aside.clock = clock;
+        // a rate so low that it does not fit takes the general way
+        self.tx.ps_per_byte = u32::try_from(clock.ps_per_byte()).unwrap_or(0);
     }
 
     /// Queues (a bit each) that have frames.
@@ -293,12 +324,10 @@ impl Port {
         self.tx.flags & PFC_WAITS != 0
     }
 
-    /// Lets `change` change the pause state; returns how many more priorities are paused then.
-    pub(crate) fn change_pause(&mut self, change: impl FnOnce(&mut PauseState)) -> i64 {
-        let before = self.tx.paused.count_ones();
+    /// Lets `change` change the pause state.
+    pub(crate) fn change_pause(&mut self, change: impl FnOnce(&mut PauseState)) {
         change(&mut self.aside.pause);
         self.tx.paused = self.aside.pause.paused() & !self.aside.unheeded;
-        i64::from(self.tx.paused.count_ones()) - i64::from(before)
     }
 
     /// A PFC frame leaves as soon as it can: priority and quanta.

@@ -174,6 +174,11 @@ impl LinkClock {
         LinkClock { ps_per_byte, rate, frame_time }
     }
 
+    /// The same link at another rate.
+    pub fn at(&self, rate: Rate) -> Self {
+        LinkClock::new(rate, self.frame_time)
+    }
+
     /// The link's rate.
     pub fn rate(&self) -> Rate {
         self.rate

@@ -24,6 +24,7 @@ fn flow(source: u32, target: u32, bytes: u64) -> FlowConfig {
         start: Delta::ZERO,
         after: After::default(),
         window: None,
+        rate: None,
         dscp: None,
         source_port: None,
         destination_port: None,

@@ -27,6 +27,7 @@ fn flows(pairs: &[(&str, &str)]) -> TrafficConfig {
         start: Delta::ZERO,
         after: After::default(),
         window: None,
+        rate: None,
         dscp: None,
         source_port: None,
         destination_port: None,

@@ -24,11 +24,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde_json::{Value, json};
+use sim_core::units::grouped;
 use sim_core::{Bytes, Delta, Rate};
 
 use crate::diagnose;
 use crate::load::{LoadError, Node, suggestion};
-use crate::stats;
+use crate::{stats, text};
 
 /// What a value must be.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -167,7 +168,7 @@ pub fn judge<'a>(
     let entries = expect.into_iter();
     entries
         .map(|(key, expected)| {
-            let found = look_up(report, key).unwrap_or(Value::Null);
+            let found = look_up(report, key).map_or(Value::Null, |(_, found)| found);
             let passed = holds(expected, &found);
             let text = format!("{key}: {expected} expected, {} found", shown(&found));
             Verdict { key: key.clone(), passed, text }
@@ -196,14 +197,39 @@ fn holds(expected: &Expected, found: &Value) -> bool {
         && expected.above.as_ref().is_none_or(|quantity| compare(quantity, |a, b| a > b))
 }
 
-/// The value that a key names.
-fn look_up(report: &Report, key: &str) -> Option<Value> {
+/// The end of a field's name, and how its numbers are written.
+type Unit = (&'static str, fn(f64) -> String);
+
+/// The value that a key names, as a person reads it: with its unit.
+pub fn measured(report: &Report, key: &str) -> String {
+    let Some((name, value)) = look_up(report, key) else { return "-".to_owned() };
+    let number = match &value {
+        Value::Number(number) => number.as_f64().unwrap_or(0.0),
+        Value::String(text) => return text.clone(),
+        _ => return "-".to_owned(),
+    };
+    let units: [Unit; 4] = [
+        ("_gbytes_per_s", |value| format!("{value:.2} GB/s")),
+        ("_s", text::span),
+        ("_bps", text::rate),
+        ("_bytes", text::bytes),
+    ];
+    let unit = units.iter().find(|(unit, _)| name.ends_with(unit));
+    match (unit, value.as_u64()) {
+        (Some((_, written)), _) => written(number),
+        (None, Some(count)) => grouped(count),
+        (None, None) => format!("{number:.2}"),
+    }
+}
+
+/// The value that a key names, and the name of its field with the unit.
+fn look_up(report: &Report, key: &str) -> Option<(&'static str, Value)> {
     if let Some(kind) = key.strip_prefix("findings.") {
         let count = report.findings.iter().filter(|finding| finding.kind == kind).count();
-        return Some(count.into());
+        return Some(("", count.into()));
     }
     if let Some(reason) = key.strip_prefix("drops.") {
-        return Some(report.totals.drops.get(reason).copied().unwrap_or(0).into());
+        return Some(("", report.totals.drops.get(reason).copied().unwrap_or(0).into()));
     }
     if let Some((list, rest)) = key.split_once('[') {
         let (number, field) = rest.split_once("].")?;
@@ -232,8 +258,8 @@ fn look_up(report: &Report, key: &str) -> Option<Value> {
     }
 }
 
-fn completed(statuses: impl Iterator<Item = FlowStatus>) -> Value {
-    statuses.filter(|status| *status == FlowStatus::Completed).count().into()
+fn completed(statuses: impl Iterator<Item = FlowStatus>) -> (&'static str, Value) {
+    ("", statuses.filter(|status| *status == FlowStatus::Completed).count().into())
 }
 
 /// A field by its name, or by its name without the unit.
@@ -242,16 +268,14 @@ fn named<'a, T>(fields: &'a [Field<T>], name: &str) -> Option<&'a Field<T>> {
     whole.or_else(|| fields.iter().find(|field| without_unit(field.0) == name))
 }
 
-fn value_of<T>(fields: &[Field<T>], entry: &T, name: &str) -> Option<Value> {
-    named(fields, name).map(|(_, of)| of(entry))
+fn value_of<T>(fields: &[Field<T>], entry: &T, name: &str) -> Option<(&'static str, Value)> {
+    named(fields, name).map(|(name, of)| (*name, of(entry)))
 }
 
-fn aggregate<T>(fields: &[Field<T>], list: &[T], name: &str) -> Option<Value> {
+fn aggregate<T>(fields: &[Field<T>], list: &[T], name: &str) -> Option<(&'static str, Value)> {
     let (field, how) = name.rsplit_once('_')?;
-    let values = match named(fields, field) {
-        Some((_, of)) => stats::sorted(list.iter().filter_map(|entry| of(entry).as_f64())),
-        None => Vec::new(),
-    };
+    let (name, of) = named(fields, field)?;
+    let values = stats::sorted(list.iter().filter_map(|entry| of(entry).as_f64()));
     let result = match how {
         "min" => *values.first()?,
         "max" => *values.last()?,
@@ -262,57 +286,60 @@ fn aggregate<T>(fields: &[Field<T>], list: &[T], name: &str) -> Option<Value> {
         "p99" => stats::quantile(&values, 0.99),
         _ => return None,
     };
-    serde_json::Number::from_f64(result).map(Value::Number)
+    serde_json::Number::from_f64(result).map(|number| (*name, Value::Number(number)))
 }
 
 /// Refuses keys that name nothing in a report.
 pub(crate) fn check_names(tree: &Node, topology: &Topology) -> Result<(), LoadError> {
     let Some(expect) = tree.get("expect").and_then(Node::as_table) else { return Ok(()) };
     for entry in expect {
-        let key = entry.key.as_str();
-        let fail = |hint: String| {
-            let message = format!("`{key}` names nothing in a report{hint}");
-            Err(LoadError::new(message).within("expect").at(entry.key_origin))
-        };
-        if ["flows", "ports", "collectives"].contains(&key) {
-            return fail(format!("; a key with a point is quoted: \"{key}.fct_max\""));
-        }
-        if ["flows.completed", "collectives.completed"].contains(&key) {
-            continue;
-        }
-        let (list, rest) = key.split_once('.').unwrap_or(("", key));
-        let (names, how, last): (Vec<&str>, _, &str) = match list {
-            "findings" => (diagnose::KINDS.to_vec(), None, rest),
-            "drops" => (DropReason::ALL.map(DropReason::name).to_vec(), None, rest),
-            "flows" => (names(FLOW_FIELDS), Some(AGGREGATES), rest),
-            _ if list.starts_with("flows[") => (names(FLOW_FIELDS), None, rest),
-            "collectives" => (names(COLLECTIVE_FIELDS), Some(AGGREGATES), rest),
-            _ if list.starts_with("collectives[") => (names(COLLECTIVE_FIELDS), None, rest),
-            "ports" => match rest.rsplit_once('.') {
-                None => (names(PORT_FIELDS), Some(AGGREGATES), rest),
-                Some((port, field)) => {
-                    if topology.find_port(port).is_none() {
-                        return fail(format!("; there is no port `{port}`"));
-                    }
-                    (names(PORT_FIELDS), None, field)
+        check_name(&entry.key, Some(topology))
+            .map_err(|message| LoadError::new(message).within("expect").at(entry.key_origin))?;
+    }
+    Ok(())
+}
+
+/// The message about a key that names nothing in a report; without `topology` any port is taken.
+pub(crate) fn check_name(key: &str, topology: Option<&Topology>) -> Result<(), String> {
+    let fail = |hint: String| Err(format!("`{key}` names nothing in a report{hint}"));
+    if ["flows", "ports", "collectives"].contains(&key) {
+        return fail(format!("; a key with a point is quoted: \"{key}.fct_max\""));
+    }
+    if ["flows.completed", "collectives.completed"].contains(&key) {
+        return Ok(());
+    }
+    let (list, rest) = key.split_once('.').unwrap_or(("", key));
+    let (names, how, last): (Vec<&str>, _, &str) = match list {
+        "findings" => (diagnose::KINDS.to_vec(), None, rest),
+        "drops" => (DropReason::ALL.map(DropReason::name).to_vec(), None, rest),
+        "flows" => (names(FLOW_FIELDS), Some(AGGREGATES), rest),
+        _ if list.starts_with("flows[") => (names(FLOW_FIELDS), None, rest),
+        "collectives" => (names(COLLECTIVE_FIELDS), Some(AGGREGATES), rest),
+        _ if list.starts_with("collectives[") => (names(COLLECTIVE_FIELDS), None, rest),
+        "ports" => match rest.rsplit_once('.') {
+            None => (names(PORT_FIELDS), Some(AGGREGATES), rest),
+            Some((port, field)) => {
+                if topology.is_some_and(|topology| topology.find_port(port).is_none()) {
+                    return fail(format!("; there is no port `{port}`"));
                 }
-            },
-            _ => (names(TOTAL_FIELDS), None, key),
-        };
-        let field = match how {
-            None => last,
-            Some(aggregates) => match last.rsplit_once('_') {
-                Some((field, how)) if aggregates.contains(&how) => field,
-                _ => {
-                    let all = aggregates.join(", ");
-                    return fail(format!("; one of _{all} is expected at its end"));
-                }
-            },
-        };
-        if !names.iter().any(|name| *name == field || without_unit(name) == field) {
-            let short: Vec<&str> = names.iter().map(|name| without_unit(name)).collect();
-            return fail(suggestion(field, &short));
-        }
+                (names(PORT_FIELDS), None, field)
+            }
+        },
+        _ => (names(TOTAL_FIELDS), None, key),
+    };
+    let field = match how {
+        None => last,
+        Some(aggregates) => match last.rsplit_once('_') {
+            Some((field, how)) if aggregates.contains(&how) => field,
+            _ => {
+                let all = aggregates.join(", ");
+                return fail(format!("; one of _{all} is expected at its end"));
+            }
+        },
+    };
+    if !names.iter().any(|name| *name == field || without_unit(name) == field) {
+        let short: Vec<&str> = names.iter().map(|name| without_unit(name)).collect();
+        return fail(suggestion(field, &short));
     }
     Ok(())
 }
@@ -355,6 +382,8 @@ const FLOW_FIELDS: &[Field<FlowReport>] = fields![
     retransmitted_bytes,
     bytes,
     status,
+    paused_share,
+    victim_share,
 ];
 
 const COLLECTIVE_FIELDS: &[Field<CollectiveReport>] = fields![

@@ -8,15 +8,18 @@
 //! - [`init`]: a commented scenario from a few numbers
 //! - [`simulate`]: runs it: estimate, progress, report
 //! - [`quick`]: simulates the beginning of a long collective, and extrapolates the rest
+//! - [`clinic`]: scenarios that begin with a symptom, and what cures it
 //! - [`check`], [`diagnose`]: what can be said before and after a run
 //! - [`expect`]: what must hold after a run (the section `[expect]`)
 //! - [`sensitivity`]: the assumed figures that an answer depends on
 //! - [`text`], [`output`]: what a person reads; the run directory
+//! - [`pause_tree`]: who paused whom, in text
 //! - [`seeds`]: the same scenario over several seeds
 //! - [`sweep`], [`collectives`], [`nccl_tests`]: sizes of a collective, and the table of nccl-tests
 //! - [`import`]: other tools' files; [`packed`]: unpacks them
 
 pub mod check;
+pub mod clinic;
 pub mod collectives;
 pub mod diagnose;
 pub mod expect;
@@ -27,6 +30,7 @@ pub mod load;
 pub mod nccl_tests;
 pub mod output;
 pub mod packed;
+pub mod pause_tree;
 pub mod provenance;
 pub mod quick;
 pub mod resolve;

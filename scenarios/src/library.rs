@@ -18,6 +18,8 @@ pub enum Kind {
     Scenario,
     /// A scenario too: an experiment of a paper.
     Paper,
+    /// A scenario too: a case of the clinic, with `[clinic]`.
+    Clinic,
     /// For `preset` at the top of a scenario.
     ScenarioPreset,
     /// For `switch.preset`.
@@ -33,13 +35,13 @@ pub enum Kind {
 impl Kind {
     /// Whether it can be run.
     pub fn is_scenario(self) -> bool {
-        matches!(self, Kind::Scenario | Kind::Paper)
+        matches!(self, Kind::Scenario | Kind::Paper | Kind::Clinic)
     }
 
     /// In words.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Scenario | Kind::Paper => "scenario",
+            Kind::Scenario | Kind::Paper | Kind::Clinic => "scenario",
             Kind::ScenarioPreset => "preset",
             Kind::SwitchPreset => "switch.preset",
             Kind::NicPreset => "nic.preset",
@@ -66,7 +68,23 @@ library! {
         "allreduce-16x8-h100-rail", "pause-storm", "pause-storm-watchdog";
     Paper "papers": "pfc-unfairness", "pfc-unfairness-ecmp", "dcqcn-fairness", "dcqcn-incast",
         "dcqcn-fixed-point", "dcqcn-delay", "ns3-rdma-2-to-1", "hpcc-320", "wire-overhead",
-        "deadlock-loop", "deadlock-ring";
+        "deadlock-loop", "deadlock-ring", "tagger-bounce", "ecmp-collisions", "nic-storm-cascade",
+        "pfcwd-default", "pfcwd-cycle", "livelock";
+    Clinic "clinic": "nic-priority-map-missing", "nic-ignores-pfc", "headroom-too-small",
+        "ecn-alone", "pfc-alone", "ecn-too-high", "ecn-too-low", "pfc-all-priorities",
+        "dcqcn-every-priority", "storage-in-training-class", "ecmp-constant-port",
+        "qps-one-or-four", "gdr-off", "slow-receiver", "last-packet-lost", "nic-pause-storm",
+        "buffer-cycle", "traffic-class-unset", "switch-dscp-map-wrong", "incast-in-lossy-class",
+        "lossy-incast-unfair", "qp-timeout-too-short", "watchdog-slower-than-retries",
+        "watchdog-misses-slow-receiver", "port-flap-kills-qps", "slow-host-slows-its-rack",
+        "nic-buffer-too-small", "ecn-on-wrong-queue", "dcqcn-on-another-priority",
+        "dcqcn-without-window", "dcqcn-too-many-flows", "innocent-flow-throttled",
+        "mixed-congestion-control", "qps-help-across-racks-only", "ecmp-lottery", "hash-polarised",
+        "hash-without-ports", "ring-order-crosses-racks", "rails-crossed", "one-nic-of-four",
+        "flows-on-half-of-the-nics", "bond-one-port-idle", "one-slow-node", "acs-halves-pcie",
+        "too-few-channels", "chunk-too-small", "buffsize-deepens-queues", "mtu-1024",
+        "long-distance-window", "long-distance-loss", "average-hides-bandwidth",
+        "tcp-in-the-lossless-class", "switch-packet-rate";
     ScenarioPreset "presets/scenario": "hpcc-ns3", "htsim";
     SwitchPreset "presets/switch": "generic", "generic-32mb", "trident3", "tomahawk3", "tomahawk4",
         "tomahawk5", "spectrum-2", "spectrum-3", "spectrum-4";
@@ -83,7 +101,7 @@ pub fn find(kind: Kind, name: &str) -> Option<&'static Entry> {
 
 /// The scenario of this name.
 pub fn scenario(name: &str) -> Option<&'static Entry> {
-    find(Kind::Scenario, name).or_else(|| find(Kind::Paper, name))
+    LIBRARY.iter().find(|entry| entry.kind.is_scenario() && entry.name == name)
 }
 
 /// The names of all entries of this kind.

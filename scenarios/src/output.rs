@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use models::report::{Report, Series};
+use models::report::{Pauses, Report, RootKind, Series};
 use serde::Serialize;
 
 use crate::resolve::{Complaint, Loaded};
@@ -17,6 +17,7 @@ pub fn write_run(
     loaded: &Loaded,
     report: &Report,
     series: &Series,
+    pauses: &Pauses,
     extra: &[(String, String)],
 ) -> Result<(), Complaint> {
     let fail = |path: &Path, error: std::io::Error| {
@@ -44,6 +45,9 @@ pub fn write_run(
     write("scenario.toml", &loaded.resolved)?;
     stream("flows.csv", &|file| flows_csv(report, file))?;
     stream("ports.csv", &|file| ports_csv(report, file))?;
+    if !pauses.is_empty() {
+        stream("pauses.csv", &|file| pauses_csv(pauses, file))?;
+    }
     if !report.collectives.is_empty() {
         write("collectives.csv", &crate::collectives::csv(&report.collectives))?;
     }
@@ -153,6 +157,9 @@ fn flows_csv(report: &Report, file: &mut dyn Write) -> io::Result<()> {
         "goodput_bps",
         "status",
         "retransmitted_bytes",
+        "paused_share",
+        "victim_share",
+        "paused_by",
     ];
     let mut cells = Cells::new(file, &names)?;
     for flow in &report.flows {
@@ -175,6 +182,9 @@ fn flows_csv(report: &Report, file: &mut dyn Write) -> io::Result<()> {
             &flow.goodput_bps,
             &status.as_str().unwrap_or(""),
             &flow.retransmitted_bytes,
+            &flow.paused_share,
+            &flow.victim_share,
+            &Maybe(flow.paused_by.as_ref()),
         ])?;
     }
     cells.writer.flush()
@@ -217,6 +227,42 @@ fn ports_csv(report: &Report, file: &mut dyn Write) -> io::Result<()> {
         ])?;
     }
     cells.writer.flush()
+}
+
+fn pauses_csv(pauses: &Pauses, file: &mut dyn Write) -> io::Result<()> {
+    let names = [
+        "port",
+        "priority",
+        "from_s",
+        "to_s",
+        "by",
+        "cause_port",
+        "cause_priority",
+        "root",
+        "root_kind",
+    ];
+    let mut cells = Cells::new(file, &names)?;
+    for row in pauses.rows() {
+        let (cause, priority) = row.cause.unzip();
+        cells.row(&[
+            &row.port,
+            &row.priority,
+            &row.from_s,
+            &Maybe(row.to_s),
+            &row.by,
+            &Maybe(cause),
+            &Maybe(priority),
+            &row.root,
+            &kind_name(row.kind),
+        ])?;
+    }
+    cells.writer.flush()
+}
+
+/// As in `report.json`.
+fn kind_name(kind: RootKind) -> String {
+    let value = serde_json::to_value(kind).unwrap_or_default();
+    value.as_str().unwrap_or("").to_owned()
 }
 
 fn port_series_csv(series: &Series, file: &mut dyn Write) -> io::Result<()> {

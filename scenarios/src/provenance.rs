@@ -9,6 +9,7 @@
 use std::fmt::{self, Write};
 
 use crate::library::{self, Kind};
+use crate::text::wrapped;
 
 /// How a figure is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -123,7 +124,7 @@ pub fn preset(kind: Kind, name: &str) -> Vec<Figure> {
     let mut figures = figures(text);
     for Figure { key, .. } in &mut figures {
         let section = match kind {
-            Kind::Scenario | Kind::Paper | Kind::ScenarioPreset => "",
+            Kind::Scenario | Kind::Paper | Kind::Clinic | Kind::ScenarioPreset => "",
             Kind::SwitchPreset => "switch.",
             // it may also set keys of the notification point
             Kind::CongestionPreset if !key.starts_with("np.") => "nic.congestion.",
@@ -226,21 +227,6 @@ pub fn table(figures: &[Figure]) -> String {
         }
     }
     text
-}
-
-/// Lines of at most `width` characters, broken at blanks; a longer word stays whole.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }
 
 #[cfg(test)]

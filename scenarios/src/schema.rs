@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use models::collective::NcclConfig;
 use models::fabric::{MeasureConfig, SampleConfig, StopConfig};
-use models::fault::FaultConfig;
+use models::fault::{Anything, FaultConfig};
 use models::host::HostConfig;
 use models::nic::NicConfig;
 use models::switch::SwitchConfig;
@@ -15,6 +15,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use sim_core::Rate;
 
+use crate::clinic::Clinic;
 use crate::expect::Expected;
 
 /// A scenario with its presets expanded.
@@ -67,6 +68,8 @@ pub struct Scenario {
     /// What must hold after the run.
     #[serde(default)]
     pub expect: BTreeMap<String, Expected>,
+    /// The symptom that it shows, and variants that cure it.
+    pub clinic: Option<Clinic>,
 }
 
 /// `[[override]]`: settings of some devices.
@@ -83,25 +86,6 @@ pub struct Override {
     pub rate: Option<Rate>,
     /// Keys from `switch`, `nic` or `host` on, and their values.
     pub set: BTreeMap<String, Anything>,
-}
-
-/// A value of any type; it is read when the override is applied.
-#[derive(Clone, Copy, Debug)]
-pub struct Anything;
-
-impl<'de> Deserialize<'de> for Anything {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        serde::de::IgnoredAny::deserialize(deserializer).map(|_| Anything)
-    }
-}
-
-impl JsonSchema for Anything {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Anything".into()
-    }
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!(true)
-    }
 }
 
 fn one() -> u64 {

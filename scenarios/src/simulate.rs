@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use models::collective::Link;
 use models::fabric::{self, Outcome, Plan, QpInfo, Role, Running, Shards};
-use models::report::{self, AssumedFigure, OutcomeKind, Report, Series, Severity};
+use models::report::{self, AssumedFigure, OutcomeKind, Pauses, Report, Series, Severity};
 use rayon::prelude::*;
 use rustix::time::{ClockId, clock_gettime};
 use sim_core::Fingerprint;
@@ -24,6 +24,8 @@ pub struct Run {
     pub outcome: Outcome,
     /// The report with its diagnosis.
     pub report: Report,
+    /// Who paused whom.
+    pub pauses: Pauses,
 }
 
 /// What a run will cost, roughly.
@@ -55,6 +57,8 @@ pub struct Finished {
     pub report: Report,
     /// Samples of the last size.
     pub series: Series,
+    /// Its pauses.
+    pub pauses: Pauses,
     /// By size that was to be run quickly and was not: why.
     pub notes: Vec<String>,
 }
@@ -109,7 +113,7 @@ pub fn run_all(
         delivered[index].store(run.outcome.fabric.delivered_bytes(), Ordering::Relaxed);
         let series = report::series(&run.outcome, &run.plan);
         let notes = note.into_iter().collect();
-        Ok(Finished { plan: run.plan, report: run.report, series, notes })
+        Ok(Finished { plan: run.plan, report: run.report, series, pauses: run.pauses, notes })
     };
     let runs = plans.len();
     let numbered = plans.into_iter().enumerate();
@@ -194,7 +198,7 @@ pub fn run(
     owner: impl FnMut(&Running) -> Verdict + Send,
 ) -> Result<Run, Complaint> {
     let mut run = run_bare(loaded, plan, owner)?;
-    run.report.findings = diagnose::findings(&run.report, &run.plan, &run.outcome);
+    run.report.findings = diagnose::findings(&run.report, &run.plan, &run.outcome, &run.pauses);
     Ok(run)
 }
 
@@ -219,7 +223,8 @@ pub(crate) fn run_bare(
     }
     let title =
         if loaded.scenario.title.is_empty() { &loaded.name } else { &loaded.scenario.title };
-    let mut report = report::make(&outcome, &plan, title);
+    let pauses = Pauses::new(&outcome, &plan);
+    let mut report = report::make_with(&outcome, &plan, &pauses, title);
     if report.outcome == OutcomeKind::Interrupted && verdict == Verdict::TimeLimit {
         report.outcome = OutcomeKind::TimeLimit;
     }
@@ -234,7 +239,7 @@ pub(crate) fn run_bare(
         peak_rss_bytes: peak_rss_bytes(),
         threads: plan.shards,
     };
-    Ok(Run { plan, outcome, report })
+    Ok(Run { plan, outcome, report, pauses })
 }
 
 /// CPU time of this thread, or of the process where shards run on threads of their own.

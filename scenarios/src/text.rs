@@ -9,6 +9,7 @@ use sim_core::{Bytes, Delta, Rate};
 
 use crate::check::Note;
 use crate::expect::Verdict;
+use crate::pause_tree;
 use crate::stats;
 
 /// Rows of cells, the first row a header; numbers are set flush right.
@@ -19,6 +20,11 @@ pub fn table(rows: &[Vec<String>]) -> String {
 /// The same of words: all flush left.
 pub fn words(rows: &[Vec<String>]) -> String {
     aligned(rows, |_| false)
+}
+
+/// The same, where it is for the caller to say which columns are set flush right.
+pub(crate) fn table_by(rows: &[Vec<String>], right: impl Fn(usize) -> bool) -> String {
+    aligned(rows, right)
 }
 
 fn aligned(rows: &[Vec<String>], right: impl Fn(usize) -> bool) -> String {
@@ -38,7 +44,22 @@ fn aligned(rows: &[Vec<String>], right: impl Fn(usize) -> bool) -> String {
     text
 }
 
-fn span(seconds: f64) -> String {
+/// Lines of at most `width` characters, broken at blanks; a longer word stays whole.
+pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+pub(crate) fn span(seconds: f64) -> String {
     // four digits are enough to read
     let ps = seconds * 1e12;
     let digits = if ps > 0.0 { ps.log10().floor() as i32 } else { 0 };
@@ -46,12 +67,12 @@ fn span(seconds: f64) -> String {
     Delta::from_ps(((ps / scale).round() * scale) as u64).to_string()
 }
 
-fn rate(bps: f64) -> String {
+pub(crate) fn rate(bps: f64) -> String {
     let scale = 10f64.powi(((bps.max(1.0)).log10().floor() as i32 - 3).max(0));
     Rate::from_bps(((bps / scale).round() * scale) as u64).to_string()
 }
 
-fn bytes(count: f64) -> String {
+pub(crate) fn bytes(count: f64) -> String {
     let scale = 10f64.powi(((count.max(1.0)).log10().floor() as i32 - 3).max(0));
     Bytes::new(((count / scale).round() * scale) as u64).to_string()
 }
@@ -96,6 +117,11 @@ pub fn summary(report: &Report) -> String {
     text.push_str(&rings(report));
     text.push_str(&fabric(report));
     text.push('\n');
+    let pauses = pause_tree::summary(&report.pauses, report.simulated_time_s);
+    if !pauses.is_empty() {
+        text.push_str(&pauses);
+        text.push('\n');
+    }
     text.push_str(&findings(&report.findings));
     text.push_str(&assumptions(report));
     let performance = &report.performance;

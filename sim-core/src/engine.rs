@@ -19,7 +19,7 @@ pub trait Model: Send {
     /// What travels between shards, at least the lookahead ahead of its effect.
     type Message: Send;
     /// What a shard reports at the end of a window; merged over all shards.
-    type Status: Copy + Send + Default;
+    type Status: Clone + Send + Default;
 
     /// Handles one event at `agenda.now()`.
     fn handle(&mut self, event: Self::Event, agenda: &mut Agenda<Self::Event, Self::Message>);
@@ -79,7 +79,7 @@ pub enum Step {
 }
 
 /// What the run's owner sees from time to time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Control<S> {
     /// Simulated time reached.
     pub now: Time,
@@ -142,8 +142,9 @@ impl<M: Model> Engine<M> {
         self.shards.into_iter().map(|shard| shard.model).collect()
     }
 
-    /// Runs until `conductor` stops it, or `owner` returns false.
-    pub fn run<C, F>(&mut self, conductor: &C, owner: F) -> Stop
+    /// Runs until `conductor` stops it, or `owner` returns false; also returns the conductor as it is
+    /// then, which is the same for every number of shards.
+    pub fn run<C, F>(&mut self, conductor: &C, owner: F) -> (Stop, C)
     where
         C: Conductor<M::Status>,
         F: FnMut(&Control<M::Status>) -> bool + Send,
@@ -177,7 +178,7 @@ impl<M: Model> Shard<M> {
     }
 }
 
-fn run_alone<M, C, F>(shard: &mut Shard<M>, mut conductor: C, mut owner: F) -> Stop
+fn run_alone<M, C, F>(shard: &mut Shard<M>, mut conductor: C, mut owner: F) -> (Stop, C)
 where
     M: Model,
     C: Conductor<M::Status>,
@@ -191,7 +192,7 @@ where
         match conductor.step(&status, limits) {
             Step::Stop(reason) => {
                 shard.model.settle(now, &mut shard.agenda);
-                return Stop::Conductor(reason);
+                return (Stop::Conductor(reason), conductor);
             }
             Step::Global(time) => shard.model.global(time, &mut shard.agenda),
             Step::Run { end, span } => {
@@ -202,7 +203,7 @@ where
                     let now = shard.agenda.now();
                     if !owner(&Control { now, events: shard.events, status }) {
                         shard.model.settle(now, &mut shard.agenda);
-                        return Stop::Owner;
+                        return (Stop::Owner, conductor);
                     }
                 }
                 shard.agenda.advance(end.min(Time::MAX));
@@ -212,7 +213,7 @@ where
                     let status = shard.model.status();
                     if !owner(&Control { now, events: shard.events, status }) {
                         shard.model.settle(now, &mut shard.agenda);
-                        return Stop::Owner;
+                        return (Stop::Owner, conductor);
                     }
                 }
             }
@@ -259,7 +260,7 @@ impl<M: Model> Shared<M> {
 }
 
 /// All edges of a window together.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Merged<S> {
     status: S,
     next_event: Option<Time>,
@@ -267,7 +268,12 @@ struct Merged<S> {
     stopped: bool,
 }
 
-fn run_together<M, C, F>(shards: &mut [Shard<M>], lookahead: Delta, conductor: &C, owner: F) -> Stop
+fn run_together<M, C, F>(
+    shards: &mut [Shard<M>],
+    lookahead: Delta,
+    conductor: &C,
+    owner: F,
+) -> (Stop, C)
 where
     M: Model,
     C: Conductor<M::Status>,
@@ -299,7 +305,7 @@ fn run_shard<M, C, F>(
     mut conductor: C,
     mut owner: Option<F>,
     shared: &Shared<M>,
-) -> Stop
+) -> (Stop, C)
 where
     M: Model,
     C: Conductor<M::Status>,
@@ -321,13 +327,14 @@ where
         }
         if edge.stopped {
             shard.model.settle(now, &mut shard.agenda);
-            return Stop::Owner;
+            return (Stop::Owner, conductor);
         }
         if let Some(owner) = &mut owner
             && edge.events - heard >= BATCH
         {
             heard = edge.events;
-            stopped = !owner(&Control { now, events: edge.events, status: edge.status });
+            let status = edge.status.clone();
+            stopped = !owner(&Control { now, events: edge.events, status });
         }
         let limits = Limits { now, next_event: edge.next_event };
         match conductor.step(&edge.status, limits) {
@@ -339,7 +346,7 @@ where
             }
             Step::Stop(reason) => {
                 shard.model.settle(now, &mut shard.agenda);
-                return Stop::Conductor(reason);
+                return (Stop::Conductor(reason), conductor);
             }
             Step::Global(time) => shard.model.global(time, &mut shard.agenda),
         }
@@ -363,8 +370,9 @@ impl<M: Model> Shard<M> {
 
 fn merge<M: Model, C: Conductor<M::Status>>(c: &C, edges: &[Mutex<Edge<M>>]) -> Merged<M::Status> {
     let edges = edges.iter().map(|edge| {
-        let Edge { status, next_event, events, stopped, .. } = *lock(edge);
-        Merged { status, next_event, events, stopped }
+        let edge = lock(edge);
+        let Edge { next_event, events, stopped, .. } = *edge;
+        Merged { status: edge.status.clone(), next_event, events, stopped }
     });
     let earliest = |a: Option<Time>, b: Option<Time>| a.into_iter().chain(b).min();
     edges
@@ -575,7 +583,7 @@ mod tests {
             }
         });
         let until = Until { end: Time::from_ps(3_000_000), global: Some(Time::from_ps(999_999)) };
-        assert_eq!(engine.run(&until, |_| true), Stop::Conductor(7));
+        assert_eq!(engine.run(&until, |_| true).0, Stop::Conductor(7));
         let events = engine.events();
         (engine.into_models().into_iter().flat_map(|circle| circle.digests).collect(), events)
     }
@@ -596,6 +604,6 @@ mod tests {
         let mut engine = Engine::new(vec![circle], HOP);
         engine.plant(|circle, agenda| circle.accept((0, Time::ZERO, 0), agenda));
         let until = Until { end: Time::MAX, global: None };
-        assert_eq!(engine.run(&until, |control| control.events < 200_000), Stop::Owner);
+        assert_eq!(engine.run(&until, |control| control.events < 200_000).0, Stop::Owner);
     }
 }

@@ -21,4 +21,4 @@ pub use engine::{Conductor, Control, Engine, Limits, Model, Step, Stop};
 pub use fingerprint::Fingerprint;
 pub use prefetch::prefetch;
 pub use time::{Delta, Time};
-pub use units::{Bytes, ParseUnitError, Rate};
+pub use units::{Bytes, PacketRate, ParseUnitError, Rate};

@@ -24,6 +24,10 @@ pub struct Bytes(u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(u64);
 
+/// Packets per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PacketRate(u64);
+
 /// Why a text is no quantity; the message says what was expected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -84,6 +88,36 @@ impl Rate {
     /// The bytes that pass in `span` at this rate, rounded down.
     pub const fn bytes_in(self, span: Delta) -> Bytes {
         Bytes((self.0 as u128 * span.ps() as u128 / 8_000_000_000_000) as u64)
+    }
+}
+
+impl PacketRate {
+    /// `pps` packets per second.
+    pub const fn from_pps(pps: u64) -> Self {
+        PacketRate(pps)
+    }
+
+    /// Packets per second.
+    pub const fn pps(self) -> u64 {
+        self.0
+    }
+
+    /// From one packet to the next, rounded up to a whole picosecond.
+    pub const fn interval(self) -> Delta {
+        Delta::from_ps(1_000_000_000_000_u64.div_ceil(self.0))
+    }
+}
+
+impl fmt::Display for PacketRate {
+    /// Decimal units: `600 Mpps`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (unit, size) = match self.0 {
+            0..1_000 => ("pps", 1.0),
+            1_000..1_000_000 => ("Kpps", 1e3),
+            1_000_000..1_000_000_000 => ("Mpps", 1e6),
+            _ => ("Gpps", 1e9),
+        };
+        f.pad(&format!("{} {unit}", trimmed(self.0 as f64 / size)))
     }
 }
 
@@ -203,6 +237,20 @@ const RATE: Notation = Notation {
     max_units: 1_000_000_000_000_000,
 };
 
+const PACKET_RATE: Notation = Notation {
+    what: "a packet rate",
+    units: &[
+        ("pps", 1),
+        ("Kpps", 1_000),
+        ("kpps", 1_000),
+        ("Mpps", 1_000_000),
+        ("Gpps", 1_000_000_000),
+    ],
+    examples: "\"600Mpps\", \"2.4Gpps\" or \"900Kpps\"",
+    max: "1000Gpps",
+    max_units: 1_000_000_000_000,
+};
+
 const TIME: Notation = Notation {
     what: "a time",
     units: &[
@@ -252,7 +300,7 @@ impl Notation {
             .iter()
             .map(|(name, _)| *name)
             .filter(|name| {
-                if matches!(*name, "kB" | "kbps") {
+                if matches!(*name, "kB" | "kbps" | "kpps") {
                     return false;
                 }
                 let (name, unit) = (name.to_lowercase(), unit.to_lowercase());
@@ -288,7 +336,9 @@ fn exact_text(value: u64, notation: &Notation) -> String {
     let best = notation
         .units
         .iter()
-        .filter(|(name, size)| *name != "kB" && *name != "kbps" && value.is_multiple_of(*size))
+        .filter(|(name, size)| {
+            !matches!(*name, "kB" | "kbps" | "kpps") && value.is_multiple_of(*size)
+        })
         .min_by_key(|(_, size)| (value / size, std::cmp::Reverse(*size)))
         .expect("the base unit divides everything");
     format!("{}{}", value / best.1, best.0)
@@ -351,6 +401,7 @@ macro_rules! text_form {
 
 text_form!(Bytes, BYTES, Bytes, Bytes::get, "Bytes");
 text_form!(Rate, RATE, Rate, Rate::bps, "Rate");
+text_form!(PacketRate, PACKET_RATE, PacketRate, PacketRate::pps, "PacketRate");
 text_form!(Delta, TIME, Delta::from_ps, Delta::ps, "Time");
 
 /// 1234567 as `1 234 567`.

@@ -69,6 +69,9 @@ struct ScenarioArgs {
     /// repeated
     #[arg(long, value_name = "FILE")]
     with: Vec<PathBuf>,
+    /// Run this variant of a case of the clinic: what cures it, or what does not help
+    #[arg(long, value_name = "NAME")]
+    variant: Option<String>,
     /// Set a key, such as switch.ecn.3.kmin=50KB; may be repeated
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
@@ -79,7 +82,12 @@ struct ScenarioArgs {
 
 impl ScenarioArgs {
     fn options(&self) -> LoadOptions {
-        LoadOptions { with: self.with.clone(), set: self.set.clone(), seed: self.seed }
+        LoadOptions {
+            with: self.with.clone(),
+            variant: self.variant.clone(),
+            set: self.set.clone(),
+            seed: self.seed,
+        }
     }
 }
 

@@ -13,7 +13,8 @@ use scenarios::collectives::{self, TableOptions};
 use scenarios::nccl_tests::commented;
 use scenarios::resolve::{self, Complaint, Loaded};
 use scenarios::simulate::{self, Finished, How, Verdict};
-use scenarios::{diagnose, expect, output, quick, seeds, text};
+use scenarios::{clinic, diagnose, expect, output, pause_tree, quick, seeds, text};
+use sim_core::{Delta, Time};
 
 use super::progress::Progress;
 use super::{CommandResult, ScenarioArgs, UNFINISHED, print, print_json};
@@ -48,6 +49,9 @@ pub(super) struct RunArgs {
     /// extrapolate the rest; such rows end in ~
     #[arg(long, conflicts_with = "seeds")]
     pub(super) quick: bool,
+    /// Print who paused whom between two times, such as 1ms..2ms; either may be left out
+    #[arg(long, value_name = "FROM..TO", value_parser = window, conflicts_with_all = ["json", "seeds"])]
+    pauses: Option<[Time; 2]>,
     /// Print no progress
     #[arg(long)]
     quiet: bool,
@@ -64,6 +68,22 @@ pub(super) fn wall_time(text: &str) -> Result<Duration, String> {
     };
     let number: f64 = text[..split].trim().parse().map_err(|_| format!("{text:?} is no time"))?;
     Duration::try_from_secs_f64(number * unit).map_err(|error| error.to_string())
+}
+
+/// `1ms..2ms`, `1ms..`, `..2ms`.
+fn window(text: &str) -> Result<[Time; 2], String> {
+    let Some((from, to)) = text.split_once("..") else {
+        return Err("two times such as 1ms..2ms are expected".to_owned());
+    };
+    let time = |text: &str, default: Time| match text {
+        "" => Ok(default),
+        text => text.parse::<Delta>().map(|span| Time::ZERO + span).map_err(|e| e.to_string()),
+    };
+    let window = [time(from, Time::ZERO)?, time(to, Time::MAX)?];
+    if window[0] >= window[1] {
+        return Err("the first time is not before the second".to_owned());
+    }
+    Ok(window)
 }
 
 /// Set by Ctrl-C.
@@ -99,6 +119,7 @@ impl RunArgs {
             max_wall: None,
             plot: false,
             quick: false,
+            pauses: None,
             quiet: false,
         }
     }
@@ -143,10 +164,15 @@ impl RunArgs {
         if self.json {
             print_json(&run.report);
         } else {
-            let mut rest = text::verdicts(&verdicts);
+            let mut rest = String::new();
+            if let Some([from, to]) = self.pauses {
+                rest += &pause_tree::window(&run.pauses, from, to, run.report.simulated_time_s);
+            }
+            rest += &text::verdicts(&verdicts);
             if let Some(target) = &target {
                 rest += &format!("run directory: {}\n", target.display());
             }
+            rest += &clinic::advice(&loaded, &self.scenario.scenario);
             if loaded.sweep.has_collectives() {
                 print(&collectives::tables(&loaded, &run, table));
                 print(&commented(&(text::summary(&run.report) + &rest)));
@@ -199,7 +225,7 @@ impl RunArgs {
                 add("plot.svg", viz::run_svg(&run.report, series))?;
             }
         }
-        output::write_run(target, loaded, &run.report, series, &extra)
+        output::write_run(target, loaded, &run.report, series, &run.pauses, &extra)
     }
 
     fn run_seeds(&self, count: u64) -> CommandResult {

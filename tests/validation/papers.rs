@@ -11,7 +11,8 @@ use crate::table::{Row, section};
 fn every_experiment_meets_its_expectations_and_passes_its_check() {
     for name in names(Kind::Paper) {
         let report = as_it_stands(name);
-        let outcome = if name.starts_with("deadlock") { "deadlock" } else { "completed" };
+        let stops = name.starts_with("deadlock") || name == "tagger-bounce";
+        let outcome = if stops { "deadlock" } else { "completed" };
         assert_eq!(report["outcome"], outcome, "{name}");
         let folder = tempfile::tempdir().unwrap();
         let check = rocesim(&["check", name], folder.path());
@@ -28,6 +29,7 @@ fn papers() {
     rows.extend(ns3_rdma());
     rows.extend(hpcc());
     rows.extend(wire_overhead());
+    rows.extend(livelock());
     section("papers", &rows);
 }
 
@@ -129,4 +131,21 @@ fn wire_overhead() -> Vec<Row> {
             Row::absolute([&case, "payload of the link"], expected, share, percent, 0.1)
         })
         .into()
+}
+
+/// Recalled: nothing at all, and nearly the rate of the link.
+fn livelock() -> [Row; 2] {
+    let goodput = |set: &[&str]| {
+        let report = with("livelock", set);
+        flows(&report, "measured_bytes").iter().sum::<f64>() * 8.0 / 40e6
+    };
+    let none = goodput(&[]);
+    let anew = "nic.transport.recovery=go-back-n";
+    let most = goodput(&[anew, "expect={ outcome = 'completed' }"]);
+    let line = 40.0 / WIRE_1024;
+    [
+        Row::statement(["livelock, go-back-0", "goodput"], "none", &gbps(none), none == 0.0),
+        Row::relative(["livelock, go-back-N", "goodput"], line, most, gbps, 0.1),
+    ]
+    .map(Row::recalled)
 }

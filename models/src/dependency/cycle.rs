@@ -235,10 +235,16 @@ impl Dependencies<'_> {
                 let dscp = if back { nic.qos.ack_dscp.unwrap_or(info.dscp) } else { info.dscp };
                 let pcp = nic.qos.priority(dscp);
                 let way = wiring.way_by(qp, back, ecmp, |node| self.routes[node.index()]);
-                let buffers = way.iter().filter_map(|egress| {
+                let mut dscp = dscp;
+                let buffers = (0..).zip(&way).filter_map(|(place, egress): (usize, _)| {
                     let port = wiring.wires[*egress as usize].peer;
                     let config = spec.switch_ports[port as usize].as_deref()?;
                     let (_, pg) = Classifier::new(&config.qos).place(dscp, pcp);
+                    if let (Some(bounce), Some(out)) =
+                        (&self.bounces[port as usize], way.get(place + 1))
+                    {
+                        dscp = bounce.dscp(dscp, wiring.wires[*out as usize].index);
+                    }
                     Some(Buffer { port: PortId(port), pg }.number())
                 });
                 let buffers: Vec<u32> = buffers.collect();

@@ -13,14 +13,14 @@ mod walk;
 pub use cycle::{Cure, Cycle};
 pub use failure::{Failure, LinkFailures, link_failures};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::fabric::{Spec, Wiring};
 use crate::ids::{NodeId, PRIORITIES, PortId};
 use crate::nic::Notify;
 use crate::routing::Routes;
-use crate::switch::{Classifier, SwitchConfig};
+use crate::switch::{Bounce, Classifier, SwitchConfig};
 use walk::{Place, Stream};
 
 /// A lossless priority group at an ingress port of a switch.
@@ -72,6 +72,8 @@ pub struct Dependencies<'a> {
     on: Vec<Vec<u32>>,
     /// By node: cables to the nearest host; of hosts 0.
     level: Vec<u32>,
+    /// By ingress port.
+    bounces: Arc<[Option<Bounce>]>,
     /// At most a few of each target.
     loops: Vec<RoutingLoop>,
     /// Pairs of a sending port and an address that have no way.
@@ -88,15 +90,29 @@ pub struct Traffic<'a> {
     place_of: Vec<u32>,
     places: Vec<Place>,
     level: Vec<u32>,
+    /// By ingress port: where frames get another DSCP.
+    bounces: Arc<[Option<Bounce>]>,
+    /// All DSCPs that they may get.
+    dscps: Vec<u8>,
 }
 
 impl<'a> Traffic<'a> {
     /// What the QPs of a planned fabric send, their answers included.
     pub fn new(spec: &'a Spec, wiring: &'a Wiring) -> Self {
         let (place_of, places) = places(spec);
+        let level = spec.topology.levels();
+        let bounces: Arc<[Option<Bounce>]> = (0..)
+            .map(PortId)
+            .zip(&spec.switch_ports)
+            .map(|(port, config)| Bounce::at(config.as_deref()?, &spec.topology, &level, port))
+            .collect();
+        let given: BTreeSet<u8> = bounces.iter().flatten().flat_map(Bounce::gives).collect();
+        let dscps = given.into_iter().collect();
         Traffic {
             streams: streams(spec, wiring),
-            level: levels(spec),
+            level,
+            bounces,
+            dscps,
             spec,
             wiring,
             place_of,
@@ -125,6 +141,7 @@ impl<'a> Traffic<'a> {
             wiring: self.wiring,
             routes,
             level: self.level.clone(),
+            bounces: self.bounces.clone(),
             on: walked.on,
             loops: walked.loops,
             unreachable: walked.unreachable,
@@ -235,24 +252,4 @@ impl Place {
             obeys: config.pfc_to_queue(),
         }
     }
-}
-
-/// By node: how many cables it is to the nearest host.
-fn levels(spec: &Spec) -> Vec<u32> {
-    let topology = &spec.topology;
-    let mut level = vec![u32::MAX; topology.nodes().len()];
-    let mut queue: Vec<NodeId> = topology.hosts().collect();
-    queue.iter().for_each(|host| level[host.index()] = 0);
-    let mut served = 0;
-    while let Some(node) = queue.get(served).copied() {
-        served += 1;
-        for port in topology.ports_of(node) {
-            let far = topology.neighbour(port);
-            if level[far.index()] == u32::MAX {
-                level[far.index()] = level[node.index()] + 1;
-                queue.push(far);
-            }
-        }
-    }
-    level
 }

@@ -48,6 +48,8 @@ enum Seen {
 /// A port on the way, its next hops, and how many of them are followed.
 struct Step<'r> {
     ingress: u32,
+    /// What the frames have there.
+    dscp: u8,
     hops: &'r [u16],
     next: usize,
 }
@@ -56,14 +58,15 @@ pub(super) fn walk(traffic: &Traffic<'_>, routes: &[&Routes]) -> Walked {
     let ports = traffic.wiring.wires.len();
     let mut walked =
         Walked { on: vec![Vec::new(); ports * PRIORITIES], loops: Vec::new(), unreachable: 0 };
-    let mut seen = vec![Seen::Not; ports];
+    // a port is seen anew with each DSCP that frames may get on the way
+    let mut seen = vec![Seen::Not; ports * (1 + traffic.dscps.len())];
     let mut touched = Vec::new();
     for stream in &traffic.streams {
         for port in &stream.ports {
             walked.follow(traffic, routes, stream, *port, &mut seen, &mut touched);
         }
-        for port in touched.drain(..) {
-            seen[port as usize] = Seen::Not;
+        for place in touched.drain(..) {
+            seen[place] = Seen::Not;
         }
     }
     walked
@@ -78,11 +81,15 @@ impl Walked {
         stream: &Stream,
         port: u32,
         seen: &mut [Seen],
-        touched: &mut Vec<u32>,
+        touched: &mut Vec<usize>,
     ) {
         let wires = &traffic.wiring.wires;
         let mut way: Vec<Step<'r>> = Vec::new();
-        let mut enter = |ingress: u32, way: &mut Vec<Step<'r>>, lost: &mut u64| {
+        let place_of = |ingress: u32, dscp: u8| {
+            let other = traffic.dscps.binary_search(&dscp).ok().filter(|_| dscp != stream.dscp);
+            ingress as usize + other.map_or(0, |other| (1 + other) * wires.len())
+        };
+        let mut enter = |ingress: u32, dscp: u8, way: &mut Vec<Step<'r>>, lost: &mut u64| {
             let wire = &wires[ingress as usize];
             if !wire.is_switch {
                 return false;
@@ -90,18 +97,19 @@ impl Walked {
             let node = NodeId(wire.node);
             let hops = routes[node.index()].next_hops(node, stream.target, stream.address);
             *lost += u64::from(hops.is_empty());
-            touched.push(ingress);
-            way.push(Step { ingress, hops, next: 0 });
+            touched.push(place_of(ingress, dscp));
+            way.push(Step { ingress, dscp, hops, next: 0 });
             true
         };
         let first = wires[port as usize].peer;
-        if seen[first as usize] == Seen::Not && enter(first, &mut way, &mut self.unreachable) {
-            seen[first as usize] = Seen::Open;
+        let place = place_of(first, stream.dscp);
+        if seen[place] == Seen::Not && enter(first, stream.dscp, &mut way, &mut self.unreachable) {
+            seen[place] = Seen::Open;
         }
         while let Some(step) = way.last_mut() {
-            let (ingress, next) = (step.ingress, step.next);
+            let (ingress, next, dscp) = (step.ingress, step.next, step.dscp);
             let Some(hop) = step.hops.get(next) else {
-                seen[ingress as usize] = Seen::Done;
+                seen[place_of(ingress, dscp)] = Seen::Done;
                 way.pop();
                 continue;
             };
@@ -111,25 +119,30 @@ impl Walked {
             if !wires[beyond as usize].is_switch {
                 continue;
             }
-            self.turn(traffic, stream, [ingress, egress, beyond]);
-            match seen[beyond as usize] {
+            let bounce = traffic.bounces[ingress as usize].as_ref();
+            let after = bounce.map_or(dscp, |bounce| bounce.dscp(dscp, *hop));
+            self.turn(traffic, stream.pcp, [dscp, after], [ingress, egress, beyond]);
+            let place = place_of(beyond, after);
+            match seen[place] {
                 Seen::Done => {}
-                Seen::Open => self.round(traffic, stream.target, &way, beyond),
+                Seen::Open => self.round(traffic, stream.target, &way, (beyond, after)),
                 Seen::Not => {
-                    if enter(beyond, &mut way, &mut self.unreachable) {
-                        seen[beyond as usize] = Seen::Open;
+                    if enter(beyond, after, &mut way, &mut self.unreachable) {
+                        seen[place] = Seen::Open;
                     }
                 }
             }
         }
     }
 
-    /// Notes that what came in by a port may leave by another, if both ends are lossless.
-    fn turn(&mut self, traffic: &Traffic<'_>, stream: &Stream, ports: [u32; 3]) {
+    /// Notes that what came in by a port, with one DSCP, may leave by another, with the next, if both
+    /// ends are lossless.
+    fn turn(&mut self, traffic: &Traffic<'_>, pcp: u8, dscps: [u8; 2], ports: [u32; 3]) {
         let [here, out, there] =
             ports.map(|port| &traffic.places[traffic.place_of[port as usize] as usize]);
-        let (queue, pg) = here.classifier.place(stream.dscp, stream.pcp);
-        let (_, beyond) = there.classifier.place(stream.dscp, stream.pcp);
+        let (_, pg) = here.classifier.place(dscps[0], pcp);
+        let (queue, _) = here.classifier.place(dscps[1], pcp);
+        let (_, beyond) = there.classifier.place(dscps[1], pcp);
         let lossless = here.lossless & (1 << pg) != 0 && there.lossless & (1 << beyond) != 0;
         if !lossless || out.obeys[usize::from(beyond)] != queue {
             return;
@@ -142,9 +155,9 @@ impl Walked {
         }
     }
 
-    /// Notes a routing loop: `way` has come to `ingress`, where it has been before.
-    fn round(&mut self, traffic: &Traffic<'_>, target: NodeId, way: &[Step<'_>], ingress: u32) {
-        let from = way.iter().position(|step| step.ingress == ingress).unwrap_or(0);
+    /// Notes a routing loop: `way` has come to a port, with a DSCP, where it has been before.
+    fn round(&mut self, traffic: &Traffic<'_>, target: NodeId, way: &[Step<'_>], at: (u32, u8)) {
+        let from = way.iter().position(|step| (step.ingress, step.dscp) == at).unwrap_or(0);
         let node = |step: &Step<'_>| NodeId(traffic.wiring.wires[step.ingress as usize].node);
         let mut switches: Vec<NodeId> = way[from..].iter().map(node).collect();
         // the same round may be entered anywhere

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use sim_core::Time;
 
-use super::{Event, Fabric, Queue, Role};
+use super::{Cause, Event, Fabric, Queue, Role};
 use crate::congestion::{RateControl, RateController};
 use crate::counters::DropReason;
 use crate::nic::{
@@ -314,37 +314,42 @@ impl<P: Probe> Fabric<P> {
                 return self.drop(now, port, &packet, DropReason::NicReceiveFull, lossless);
             }
             Offered::Queued => {}
-            Offered::First => {
-                let at = self.in_memory(nic, now, packet.arg);
-                agenda.at(at, Event::Drain(port));
-            }
+            Offered::First => self.begin_drain(nic, port, packet.arg, agenda),
         }
         let Some(buffer) = &self.nics[nic].receive else { return };
         let asserted = self.ports[port as usize].aside.pfc.asserted();
         if lossless && buffer.above_xoff() && asserted & (1 << priority) == 0 {
-            self.assert_xoff(port, priority, agenda);
+            self.assert_xoff(port, priority, Cause::Receiver, agenda);
         }
     }
 
-    /// When payload that begins to drain now will be in memory.
-    fn in_memory(&mut self, nic: usize, now: Time, payload: u16) -> Time {
-        let buffer = self.nics[nic].receive.as_ref();
-        let drained = buffer.map_or(now, |buffer| now + buffer.time_of(payload));
-        match self.nics[nic].dma {
+    /// Payload begins to drain now.
+    fn begin_drain(&mut self, nic: usize, port: u32, payload: u16, agenda: &mut Queue) {
+        let now = agenda.now();
+        let Nic { receive, dma, .. } = &mut self.nics[nic];
+        let Some(buffer) = receive else { return };
+        let Some(time) = buffer.begin(payload) else { return buffer.set_drain_at(Time::MAX) };
+        let drained = now + time;
+        let at = match *dma {
             Some(dma) => drained.max(self.dmas[dma as usize].write(now, payload)),
             None => drained,
-        }
+        };
+        buffer.set_drain_at(at);
+        agenda.at(at, Event::Drain(port));
     }
 
     /// The packet at the head of a receive buffer is in memory.
     pub(super) fn drain(&mut self, port: u32, agenda: &mut Queue) {
         let index = self.nic_of(port);
         let Some(buffer) = &mut self.nics[index].receive else { return };
+        if buffer.drain_at() != agenda.now() {
+            return;
+        }
+        buffer.set_drain_at(Time::MAX);
         let Some((packet, next)) = buffer.drained() else { return };
         let below_xon = buffer.below_xon();
         if let Some(next) = next {
-            let at = self.in_memory(index, agenda.now(), next);
-            agenda.at(at, Event::Drain(port));
+            self.begin_drain(index, port, next, agenda);
         }
         self.tally.last_activity = agenda.now();
         self.arrived(&packet);
@@ -365,17 +370,17 @@ impl<P: Probe> Fabric<P> {
         let receiver = &mut self.receivers[packet.qp as usize];
         let receipt = match &mut receiver.tcp {
             None => {
-                let (psn, ack_req) = (packet.psn, packet.ack_req());
-                receiver.responder.on_data(now, psn, ack_req, &params.responder)
+                let flags = [packet.ack_req(), packet.last()];
+                receiver.responder.on_data(now, packet.psn, flags, &params.responder)
             }
             Some(tcp) => tcp.on_segment(packet.psn, packet.ack_req()),
         };
         let is_rc = receiver.tcp.is_none();
         counters.duplicate_request += u64::from(receipt.duplicate && is_rc);
         if receipt.accepted {
-            receiver.delivered_bytes += u64::from(packet.arg);
+            let delivered = receiver.deliver(packet.arg, receipt.first, packet.last());
             receiver.last_delivery = now;
-            self.tally.delivered_bytes += u64::from(packet.arg);
+            self.tally.delivered_bytes += delivered;
         }
         let message = receipt.accepted && packet.last();
         let qp = &self.wiring.qps[packet.qp as usize];

@@ -24,7 +24,11 @@ impl<P: Probe> Fabric<P> {
         packet.ttl -= 1;
         self.catch_up(out, now, agenda);
         let rx = &self.ports[port as usize].rx;
-        (packet.queue, packet.pg) = self.classifiers[usize::from(rx.classifier)].of(&packet);
+        let classifier = &self.classifiers[usize::from(rx.classifier)];
+        (packet.queue, packet.pg) = classifier.of(&packet);
+        if classifier.turns() {
+            classifier.turn(&mut packet, self.ports[out as usize].rx.index);
+        }
         packet.ingress = rx.index;
         let owner = rx.owner;
         let cells = self.switches[owner as usize].cells(packet.len);
@@ -64,7 +68,8 @@ impl<P: Probe> Fabric<P> {
         self.mmus[out_mmu].charge_egress(out_queue, cells);
         self.tally.held += 1;
         if xoff {
-            self.assert_xoff(port, packet.pg, agenda);
+            let cause = self.xoff_cause(port, &packet, out);
+            self.assert_xoff(port, packet.pg, cause, agenda);
         }
         self.queue(out, packet, agenda);
     }

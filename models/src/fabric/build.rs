@@ -7,8 +7,9 @@ use sim_core::rng::{Domain, Stream};
 use sim_core::{Delta, Rate, Time};
 
 use super::host_parts::{dmas, executors};
+use super::settings::plan_settings;
 use super::shards::Shards;
-use super::spec::Spec;
+use super::spec::{OnDeadlock, Spec};
 use super::ways::Ways;
 use super::wiring::{Role, Wire, Wiring};
 use super::{Fabric, Followers, Queue, check, qps, shards};
@@ -26,8 +27,8 @@ use crate::probe::Probe;
 use crate::routing::Routes;
 use crate::scheduler::Scheduler;
 use crate::switch::{
-    BufferPlan, Classifier, MarkAt, PortPlan, PortWred, QueueWatch, SchedulerConfig, Switch,
-    SwitchConfig, Wred, plan_buffer,
+    Bounce, BufferPlan, Classifier, MarkAt, Pipeline, PortPlan, PortWred, QueueWatch,
+    SchedulerConfig, Switch, SwitchConfig, Wred, plan_buffer,
 };
 use crate::topology::NodeKind;
 use crate::traffic::FLOWS_MAX;
@@ -80,9 +81,15 @@ pub fn plan(spec: Spec, shards: Shards) -> Result<Plan, BuildError> {
             return Err(BuildError::new("topology", message));
         }
     }
+    for (port, config) in (0..).map(PortId).zip(&spec.switch_ports) {
+        if let Some(bounce) = config.as_deref().and_then(|config| config.qos.bounce.as_ref()) {
+            bounce.check_ports(topology, port)?;
+        }
+    }
     let mut routes = Routes::shortest(topology)?;
     routes.apply(topology, &spec.routes)?;
-    let faults = Faults::new(&spec.faults, topology, &spec.routes)?;
+    let mut faults = Faults::new(&spec.faults, topology, &spec.routes)?;
+    plan_settings(&spec, &frames, &mut faults)?;
     let setting = Setting { topology, hosts: &spec.hosts, nccl: &spec.nccl };
     let jobs = jobs(&spec.collectives, setting)?;
     let (mut qps, data_qps) = qps::qps(&spec, &routes, &jobs)?;
@@ -123,6 +130,13 @@ pub fn plan(spec: Spec, shards: Shards) -> Result<Plan, BuildError> {
     if spec.stop.stall < Delta::from_us(1) {
         let message = format!("{} is out of range: at least 1us is expected", spec.stop.stall);
         return Err(BuildError::new("stop.stall", message));
+    }
+    if spec.stop.deadlock == OnDeadlock::GoOn
+        && spec.stop.after.is_none()
+        && spec.stop.limit.is_none()
+    {
+        let message = "a run that goes on in a deadlock needs an end: stop.after or stop.limit";
+        return Err(BuildError::new("stop.deadlock", message));
     }
     if spec.sample.interval == Some(Delta::ZERO) {
         return Err(BuildError::new("sample.interval", "0 is out of range: a time is expected"));
@@ -204,7 +218,7 @@ fn largest_mtu(spec: &Spec) -> u16 {
 }
 
 /// The buffers of all switches; equal ones are planned once.
-fn buffers(spec: &Spec, frames: &Frames) -> Result<Vec<Arc<BufferPlan>>, BuildError> {
+pub(super) fn buffers(spec: &Spec, frames: &Frames) -> Result<Vec<Arc<BufferPlan>>, BuildError> {
     let topology = &spec.topology;
     let mtu = largest_mtu(spec);
     let mut plans: Vec<Arc<BufferPlan>> = Vec::new();
@@ -290,6 +304,7 @@ impl Plan {
     pub fn build<P: Probe>(&self, shard: usize) -> Result<Fabric<P>, BuildError> {
         let wiring = self.wiring.clone();
         let switches = self.build_switches();
+        let pipelines = build_pipelines(&switches);
         let mut tables = Tables::default();
         let mut fabric = Fabric {
             shard: shard as u16,
@@ -298,6 +313,8 @@ impl Plan {
             ports: self.build_ports(shard as u16, &switches, &mut tables, !P::IN_ORDER)?,
             switches,
             mmus: self.buffers.iter().flat_map(|buffer| buffer.mmus.iter().cloned()).collect(),
+            limited: !pipelines.is_empty(),
+            pipelines,
             classifiers: tables.classifiers,
             wreds: tables.wreds,
             ways: Ways::new(wiring.qps.len(), wiring.reroutes()),
@@ -310,7 +327,9 @@ impl Plan {
             receivers: Vec::with_capacity(wiring.qps.len()),
             waits_for: wiring.followers.waits_for().to_vec(),
             tally: super::Tally::default(),
+            standing: super::Standing::new(self.spec.stop.stall),
             samples: Vec::new(),
+            pauses: super::PauseLog::default(),
             integrals: [None, None],
             probe: P::default(),
             wiring,
@@ -324,15 +343,18 @@ impl Plan {
         let nodes = topology
             .switches()
             .filter_map(|node| Some((node, self.spec.switches[node.index()].as_deref()?)));
-        let mut mmus = 0;
+        let (mut mmus, mut pipelines) = (0, 0);
         let build = |((node, config), buffer): ((NodeId, &SwitchConfig), &Arc<BufferPlan>)| {
-            let first_mmu = mmus;
+            let (first_mmu, first_pipeline) = (mmus, pipelines);
+            pipelines += config.pipeline.map_or(0, |pipeline| pipeline.count);
             mmus += buffer.mmus.len() as u32;
             let ports = topology.ports_of(node);
             let ports = ports.filter_map(|port| self.spec.switch_ports[port.index()].as_deref());
             Switch {
                 first_mmu,
                 slices: buffer.mmus.len() as u32,
+                first_pipeline,
+                pipeline: config.pipeline,
                 places: buffer.places.clone(),
                 cell: config.buffer.cell.get() as u32,
                 ecmp: Ecmp::new(&config.ecmp, topology.node(node).number),
@@ -347,8 +369,8 @@ impl Plan {
 
     /// Whether a port can be left alone while frames are on their way; so long that the conductor
     /// would think it stuck, it can not.
-    fn may_be_lazy(&self, wire: &Wire) -> bool {
-        let longest = wire.clock.time(self.wiring.frames.wire_len(u16::MAX));
+    fn may_be_lazy(&self, wire: &Wire, slowest: LinkClock) -> bool {
+        let longest = slowest.time(self.wiring.frames.wire_len(u16::MAX));
         wire.is_switch
             && !wire.arrival_delay.is_zero()
             && wire.arrival_delay + longest < self.spec.stop.stall
@@ -375,6 +397,12 @@ impl Plan {
                 }
             }
         }
+        for port in self.wiring.faults.slow_receivers() {
+            let nic = &mut nics[self.wiring.wires[port.index()].owner as usize];
+            if nic.receive.is_none() {
+                nic.receive = Some(ReceiveBuffer::new(ReceiveConfig::behind(NO_LIMIT)));
+            }
+        }
         nics
     }
 
@@ -390,6 +418,8 @@ impl Plan {
         let nic_scheduler =
             SchedulerConfig { strict: (0..8).rev().collect(), ..Default::default() };
         let failing = self.wiring.faults.ports();
+        let levels = topology.levels();
+        let lowest = self.wiring.faults.lowest_rates();
         let mut ports = Vec::with_capacity(topology.ports().len());
         for id in (0..topology.ports().len() as u32).map(PortId) {
             let wire = &self.wiring.wires[id.index()];
@@ -402,7 +432,8 @@ impl Plan {
                     let switch = &switches[wire.owner as usize];
                     let (mmu, base) = switch.place(wire.index);
                     let place = (mmu as u32, base as u32);
-                    let (wred, classifier) = tables.of(config)?;
+                    let bounce = Bounce::at(config, topology, &levels, id);
+                    let (wred, classifier) = tables.of(config, bounce)?;
                     (config.pfc.timing(), &config.scheduler, wred, classifier, place)
                 }
                 Device::Nic(config) => {
@@ -416,11 +447,11 @@ impl Plan {
             };
             let scheduler = Scheduler::new(scheduler, largest);
             let crosses = wire.peer_shard != shard;
-            let lazy = in_any_order && !crosses && self.may_be_lazy(wire) && !self.watched(wire);
+            let slowest = lowest.get(&id).map_or(wire.clock, |rate| wire.clock.at(*rate));
+            let may_be_lazy = self.may_be_lazy(wire, slowest) && !self.watched(wire);
+            let lazy = in_any_order && !crosses && may_be_lazy;
             let mut tx = Transmitter::new(scheduler.turn(), crosses, lazy);
             tx.arrival_delay = wire.arrival_delay;
-            // a rate so low that it does not fit takes the general way
-            tx.ps_per_byte = u32::try_from(wire.clock.ps_per_byte()).unwrap_or(0);
             (tx.peer, tx.mmu, tx.base, tx.wred) = (wire.peer, mmu, base, wred);
             let rx = Arrivals {
                 pipe,
@@ -434,7 +465,8 @@ impl Plan {
                 base,
             };
             let marking = random(Domain::Marking);
-            let mut port = Port::new(tx, rx, scheduler, PfcSender::new(refresh), marking);
+            let pfc = PfcSender::new(refresh);
+            let mut port = Port::new(tx, rx, scheduler, pfc, marking, wire.clock);
             if let Device::Switch(config) = device(&self.spec, id) {
                 port.aside.watchdog = watchdog(config).map(Box::new);
             }
@@ -443,6 +475,16 @@ impl Plan {
         Ok(ports)
     }
 }
+
+/// The pipelines of all switches that have a limit of frames.
+fn build_pipelines(switches: &[Switch]) -> Vec<Pipeline> {
+    let configs = switches.iter().filter_map(|switch| switch.pipeline);
+    let each = configs.flat_map(|config| (0..config.count).map(move |_| Pipeline::new(config)));
+    each.collect()
+}
+
+/// Faster than any memory.
+const NO_LIMIT: Rate = Rate::from_bps(u64::MAX);
 
 /// The lines of this many ports fit into the second-level cache of a processor.
 const LARGE: usize = 2048;
@@ -464,7 +506,16 @@ impl Default for Tables {
 
 impl Tables {
     /// The numbers of a switch port's marking and classifier.
-    fn of(&mut self, config: &SwitchConfig) -> Result<(u16, u16), BuildError> {
+    fn of(
+        &mut self,
+        config: &SwitchConfig,
+        bounce: Option<Bounce>,
+    ) -> Result<(u16, u16), BuildError> {
+        if bounce.is_some() {
+            let (wred, _) = self.of(config, None)?;
+            let classifier = Classifier::new(&config.qos).with_bounce(bounce);
+            return Ok((wred, intern(&mut self.classifiers, classifier)?));
+        }
         let pointer: *const SwitchConfig = config;
         if let Some((_, wred, classifier)) = self.known.iter().rev().find(|k| k.0 == pointer) {
             return Ok((*wred, *classifier));
@@ -477,7 +528,7 @@ impl Tables {
 }
 
 /// The number of a value among the different ones.
-fn intern<T: PartialEq>(all: &mut Vec<T>, new: T) -> Result<u16, BuildError> {
+pub(super) fn intern<T: PartialEq>(all: &mut Vec<T>, new: T) -> Result<u16, BuildError> {
     let known = all.iter().position(|known| *known == new);
     let index = known.unwrap_or(all.len());
     if known.is_none() {
@@ -499,7 +550,7 @@ fn watchdog(config: &SwitchConfig) -> Option<PortWatchdog> {
     Some(PortWatchdog { config: watched, poll_at: Time::MAX, queues })
 }
 
-fn port_wred(config: &SwitchConfig) -> Result<PortWred, BuildError> {
+pub(super) fn port_wred(config: &SwitchConfig) -> Result<PortWred, BuildError> {
     let mut wred = PortWred::default();
     for (queue, entry) in &config.ecn {
         let key = format!("switch.ecn.{queue}");
@@ -539,7 +590,8 @@ impl<P: Probe> Fabric<P> {
             let slot = nic.arbiter.register(index as u32);
             let priority = nic.params.priority[usize::from(qp.dscp)];
             let rate = wire.clock.rate();
-            let control = controls.of(&nic.params, rate, priority);
+            let most = qp.rate.map_or(rate, |limit| limit.min(rate));
+            let control = controls.of(&nic.params, most, priority);
             let mut sender = Sender::new(&nic.params, control, rate, slot, priority);
             let of_flow = matches!(qp.role, Role::Flow { .. });
             sender.window = qp.window.or(sender.window);
@@ -556,9 +608,10 @@ impl<P: Probe> Fabric<P> {
             }
             let waits = wiring.followers.waits(index);
             sender.starts_at = if waits { Time::MAX } else { qp.start };
+            let mut receiver = Receiver::new(sender.transport.recovery);
+            receiver.tcp = qp.is_tcp().then(Box::default);
+            self.receivers.push(receiver);
             self.senders.push(sender);
-            let tcp = qp.is_tcp().then(Box::default);
-            self.receivers.push(Receiver { tcp, ..Receiver::default() });
             if of_flow && !waits && wiring.shard_of[qp.source as usize] == shard {
                 nic.starts.push_back((qp.start, index as u32));
             }

@@ -40,6 +40,9 @@ pub(super) fn switch(config: &SwitchConfig) -> Result<(), BuildError> {
             below(key, map.keys().copied(), QUEUES)?;
         }
     }
+    if let Some(bounce) = &qos.bounce {
+        bounce.check(qos.trust)?;
+    }
     let scheduler = &config.scheduler;
     below("switch.scheduler.strict", scheduler.strict.iter().copied(), QUEUES)?;
     let mut strict = scheduler.strict.clone();
@@ -54,6 +57,16 @@ pub(super) fn switch(config: &SwitchConfig) -> Result<(), BuildError> {
     {
         let message = format!("{weight} is out of range: 1 to 1000 is expected");
         return Err(BuildError::new(format!("switch.scheduler.weights.{queue}"), message));
+    }
+    if let Some(pipeline) = &config.pipeline {
+        if pipeline.packet_rate.pps() == 0 {
+            let message = "0 forwards nothing: packets per second, such as \"600Mpps\"";
+            return Err(BuildError::new("switch.pipeline.packet_rate", message));
+        }
+        if !(1..=64).contains(&pipeline.count) {
+            let message = format!("{} is out of range: 1 to 64 is expected", pipeline.count);
+            return Err(BuildError::new("switch.pipeline.count", message));
+        }
     }
     if let Some(watchdog) = &config.pfc_wd {
         self::watchdog(watchdog, config)?;

@@ -1,10 +1,13 @@
 //! When a run pauses for a look, and when it ends.
 
+use std::collections::BTreeSet;
+
 use sim_core::{Conductor, Delta, Limits, Step, Time};
 
-use super::Tally;
 use super::build::Plan;
-use super::spec::StopConfig;
+use super::spec::{OnDeadlock, StopConfig};
+use super::standstill::{Circle, Standstill};
+use super::{Status, Tally};
 
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,12 +24,14 @@ pub enum StopReason {
     LastFlow = 4,
     /// The run's owner ended it.
     Owner = 5,
+    /// Paused queues wait for each other for ever.
+    Circle = 6,
 }
 
 impl StopReason {
     pub(super) fn from_code(code: u32) -> Self {
-        use StopReason::{Deadlock, LastFlow, Limit, Owner, Planned, Quiescent};
-        let all = [Quiescent, Planned, Limit, Deadlock, LastFlow, Owner];
+        use StopReason::{Circle, Deadlock, LastFlow, Limit, Owner, Planned, Quiescent};
+        let all = [Quiescent, Planned, Limit, Deadlock, LastFlow, Owner, Circle];
         all.into_iter().find(|reason| *reason as u32 == code).unwrap_or(Owner)
     }
 }
@@ -45,6 +50,12 @@ pub struct Timeline {
     interval: Delta,
     /// Samples that memory allows.
     samples_left: usize,
+    /// The next look for queues that stand still, and whether the answer to the last one is due.
+    next_look: Time,
+    looked: bool,
+    /// Circles that were found, in the order of time, and those that the last look has seen.
+    circles: Vec<Circle>,
+    standing: Vec<Circle>,
 }
 
 /// Values (of ports and QPs) that all samples together may hold.
@@ -65,6 +76,10 @@ impl Timeline {
             next_sample: plan.wiring.sample_interval.map(|_| Time::ZERO),
             interval: plan.wiring.sample_interval.unwrap_or(Delta::MAX),
             samples_left: plan.wiring.samples_max(),
+            next_look: Time::ZERO.saturating_add(plan.spec.stop.stall),
+            looked: false,
+            circles: Vec::new(),
+            standing: Vec::new(),
         }
     }
 
@@ -86,9 +101,40 @@ impl Timeline {
             StopReason::Planned => at(self.stop.after),
             StopReason::Limit => at(self.stop.limit),
             StopReason::Deadlock => status.last_progress.saturating_add(self.stop.stall),
+            StopReason::Circle => self.circles.last().map_or(Time::MAX, |circle| circle.found),
             StopReason::LastFlow => self.last_flow_end(status).unwrap_or(status.last_activity),
             StopReason::Quiescent | StopReason::Owner => status.last_activity,
         }
+    }
+
+    /// Circles of queues that stood still, in the order in which they were found.
+    pub fn circles(&self) -> &[Circle] {
+        &self.circles
+    }
+
+    /// What was seen at the last look; true if the run is to end.
+    fn judge(&mut self, status: &Status, now: Time) -> bool {
+        let seen = status.standstill.as_ref().map_or(Vec::new(), |still| still.circles(now));
+        // one that grows is the same
+        let stood: BTreeSet<u32> =
+            self.standing.iter().flat_map(|circle| &circle.members).copied().collect();
+        let is_new = |circle: &&Circle| !circle.members.iter().any(|slot| stood.contains(slot));
+        self.circles.extend(seen.iter().filter(is_new).cloned());
+        self.standing = seen;
+        self.stop.deadlock == OnDeadlock::End && !self.standing.is_empty()
+    }
+
+    /// Whether shards should look now which queues stand still; sets the time of the next look.
+    fn looks(&mut self, status: &Tally, limits: Limits) -> bool {
+        if self.next_look > limits.now {
+            return false;
+        }
+        // nothing is held before something happens
+        let idle = limits.next_event.filter(|_| status.held == 0).unwrap_or(limits.now);
+        let stall = self.stop.stall.ps();
+        let next = (limits.now.max(idle).ps() / stall).saturating_add(1).saturating_mul(stall);
+        self.next_look = Time::from_ps(next);
+        status.held > 0
     }
 
     /// The next look at the fabric.
@@ -98,14 +144,18 @@ impl Timeline {
     }
 }
 
-impl Conductor<Tally> for Timeline {
-    fn merge(&self, a: Tally, b: Tally) -> Tally {
-        a.merged(b)
+impl Conductor<Status> for Timeline {
+    fn merge(&self, a: Status, b: Status) -> Status {
+        let standstill = Standstill::joined(a.standstill, b.standstill);
+        Status { tally: a.tally.merged(b.tally), standstill }
     }
 
-    fn step(&mut self, status: &Tally, limits: Limits) -> Step {
-        let now = limits.now;
+    fn step(&mut self, all: &Status, limits: Limits) -> Step {
+        let (now, status) = (limits.now, &all.tally);
         let stop = |reason: StopReason| Step::Stop(reason as u32);
+        if std::mem::take(&mut self.looked) && self.judge(all, now) {
+            return stop(StopReason::Circle);
+        }
         let global = self.next_global();
         if global <= now {
             while self.edges.last().is_some_and(|edge| *edge <= now) {
@@ -116,9 +166,14 @@ impl Conductor<Tally> for Timeline {
                 let next = sample.saturating_add(self.interval);
                 self.next_sample = (self.samples_left > 0).then_some(next);
             }
+            self.looked = self.looks(status, limits);
             return Step::Global(global);
         }
-        let mut end = global;
+        if self.looks(status, limits) {
+            self.looked = true;
+            return Step::Global(now);
+        }
+        let mut end = global.min(self.next_look);
         let one = Delta::from_ps(1);
         if let Some(last) = self.last_flow_end(status) {
             if now > last {
@@ -141,12 +196,14 @@ impl Conductor<Tally> for Timeline {
             end = end.min(at);
         }
         let stall = status.last_progress.saturating_add(self.stop.stall);
-        if now >= stall && status.held > 0 {
-            return stop(StopReason::Deadlock);
+        if self.stop.deadlock == OnDeadlock::End {
+            if now >= stall && status.held > 0 {
+                return stop(StopReason::Deadlock);
+            }
+            // nothing can be stuck before something moves again
+            let idle = next_event.max(now).saturating_add(self.stop.stall);
+            end = end.min(if status.held > 0 { stall } else { idle });
         }
-        // nothing can be stuck before something moves again
-        let idle = next_event.max(now).saturating_add(self.stop.stall);
-        end = end.min(if status.held > 0 { stall } else { idle });
         let span = self.stop.after_last_flow.unwrap_or(Delta::MAX);
         Step::Run { end, span: if span.is_zero() { one } else { span } }
     }

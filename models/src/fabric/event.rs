@@ -5,7 +5,7 @@ use sim_core::Code;
 /// An event names a component and carries no data. The order of the kinds decides ties, then the
 /// number of the component; it is part of the model:
 ///
-/// 1. frames arrive,
+/// 1. frames arrive, and come out of where they have waited to be looked up,
 /// 2. PFC takes effect, pauses expire,
 /// 3. ports that were busy, or waited for a pacer, send,
 /// 4. everything else.
@@ -18,6 +18,8 @@ use sim_core::Code;
 pub enum Event {
     /// The frame at the head of the pipe has arrived at this port.
     Deliver(u32),
+    /// This pipeline of a switch takes the next frame that waits for it.
+    Pipeline(u32),
     /// The first pending PFC frame takes effect at this port.
     PfcApply(u32),
     /// The earliest pause of this port expires.
@@ -50,17 +52,18 @@ impl Code for Event {
     fn code(self) -> u32 {
         let (kind, component) = match self {
             Event::Deliver(port) => (0, port),
-            Event::PfcApply(port) => (1, port),
-            Event::PauseExpire(port) => (2, port),
-            Event::Depart(port) => (3, port),
-            Event::PfcRefresh(port) => (4, port),
-            Event::Drain(port) => (5, port),
-            Event::Timeout(port) => (6, port),
-            Event::FlowStart(port) => (7, port),
-            Event::Host(node) => (8, node),
-            Event::Fault(change) => (11, change),
-            Event::Watch(port) => (9, port),
-            Event::PauseStorm(port) => (10, port),
+            Event::Pipeline(pipeline) => (1, pipeline),
+            Event::PfcApply(port) => (2, port),
+            Event::PauseExpire(port) => (3, port),
+            Event::Depart(port) => (4, port),
+            Event::PfcRefresh(port) => (5, port),
+            Event::Drain(port) => (6, port),
+            Event::Timeout(port) => (7, port),
+            Event::FlowStart(port) => (8, port),
+            Event::Host(node) => (9, node),
+            Event::Fault(change) => (12, change),
+            Event::Watch(port) => (10, port),
+            Event::PauseStorm(port) => (11, port),
         };
         debug_assert!(component >> COMPONENT == 0);
         kind << COMPONENT | component
@@ -71,16 +74,17 @@ impl Code for Event {
         let component = code & ((1 << COMPONENT) - 1);
         match code >> COMPONENT {
             0 => Event::Deliver(component),
-            1 => Event::PfcApply(component),
-            2 => Event::PauseExpire(component),
-            3 => Event::Depart(component),
-            4 => Event::PfcRefresh(component),
-            5 => Event::Drain(component),
-            6 => Event::Timeout(component),
-            7 => Event::FlowStart(component),
-            8 => Event::Host(component),
-            9 => Event::Watch(component),
-            10 => Event::PauseStorm(component),
+            1 => Event::Pipeline(component),
+            2 => Event::PfcApply(component),
+            3 => Event::PauseExpire(component),
+            4 => Event::Depart(component),
+            5 => Event::PfcRefresh(component),
+            6 => Event::Drain(component),
+            7 => Event::Timeout(component),
+            8 => Event::FlowStart(component),
+            9 => Event::Host(component),
+            10 => Event::Watch(component),
+            11 => Event::PauseStorm(component),
             _ => Event::Fault(component),
         }
     }

@@ -68,6 +68,7 @@ mod tests {
             dscp: None,
             transport: Transport::Rc,
             window: None,
+            rate: None,
             source_port: None,
             destination_port: None,
             section: 0,

@@ -20,13 +20,19 @@ mod host_parts;
 mod lazy;
 mod observe;
 mod path;
+mod pauses;
+mod pipelines;
 mod qps;
 mod run;
+mod settings;
 mod shards;
 mod spec;
+pub(crate) mod standstill;
 mod watchdog;
 mod ways;
 mod wiring;
+
+use std::sync::Arc;
 
 use sim_core::{Agenda, Delta, Model, Time};
 
@@ -35,9 +41,11 @@ pub use conduct::{StopReason, Timeline};
 pub use event::Event;
 pub use followers::Followers;
 pub use observe::{PortSample, QpSample, Sample};
+pub(crate) use pauses::{Cause, MARKS_MAX, Mark, PauseLog, What};
 pub use run::{Outcome, Running, run, run_watched};
 pub use shards::Shards;
-pub use spec::{MeasureConfig, SampleConfig, Spec, StopConfig};
+pub use spec::{MeasureConfig, OnDeadlock, SampleConfig, Spec, StopConfig};
+pub use standstill::Circle;
 pub use wiring::{DmaInfo, QpInfo, Role, Wire, Wiring};
 
 use crate::collective::{Executor, Output};
@@ -47,7 +55,8 @@ use crate::nic::{Dma, Nic, Receiver, Sender};
 use crate::packet::{Kind, Packet};
 use crate::port::Port;
 use crate::probe::Probe;
-use crate::switch::{Classifier, Mmu, PortWred, Switch};
+use crate::switch::{Classifier, Mmu, Pipeline, PipelineCounters, PortWred, Switch};
+use standstill::{Standing, Standstill};
 use ways::Ways;
 use wiring::SharedWiring;
 
@@ -65,6 +74,10 @@ pub struct Fabric<P: Probe = ()> {
     pub(crate) switches: Vec<Switch>,
     /// Of all switches, slice by slice.
     pub(crate) mmus: Vec<Mmu>,
+    /// Of all switches that forward so many frames a second and no more.
+    pub(crate) pipelines: Vec<Pipeline>,
+    /// There are some.
+    pub(crate) limited: bool,
     /// What ports classify and mark by; equal ones stand here once.
     pub(crate) classifiers: Vec<Classifier>,
     pub(crate) wreds: Vec<PortWred>,
@@ -81,7 +94,11 @@ pub struct Fabric<P: Probe = ()> {
     /// By flow: how many others it still waits for; empty if none does.
     pub(crate) waits_for: Vec<u32>,
     pub(crate) tally: Tally,
+    /// Queues that are paused and have not moved.
+    pub(crate) standing: Standing,
     pub(crate) samples: Vec<Sample>,
+    /// Who paused whom.
+    pub(crate) pauses: PauseLog,
     /// Queue integrals at the start of the measured window, by port and priority.
     pub(crate) integrals: [Option<Vec<[u128; 8]>>; 2],
     pub(crate) probe: P,
@@ -148,6 +165,15 @@ impl Default for Tally {
     }
 }
 
+/// What shards tell each other at the edge of a window.
+#[derive(Clone, Debug, Default)]
+pub struct Status {
+    /// Sums.
+    pub tally: Tally,
+    /// What stood still at the last look, if anything.
+    pub(crate) standstill: Option<Arc<Standstill>>,
+}
+
 /// A frame for a port of another shard.
 #[derive(Clone, Copy, Debug)]
 pub struct Crossing {
@@ -161,7 +187,7 @@ pub(crate) type Queue = Agenda<Event, Crossing>;
 impl<P: Probe> Model for Fabric<P> {
     type Event = Event;
     type Message = Crossing;
-    type Status = Tally;
+    type Status = Status;
 
     #[inline(always)]
     fn handle(&mut self, event: Event, agenda: &mut Queue) {
@@ -178,6 +204,7 @@ impl<P: Probe> Model for Fabric<P> {
             Event::Fault(change) => self.fault(change, agenda),
             Event::Watch(port) => self.watch_due(port, agenda),
             Event::PauseStorm(port) => self.pause_storm(port, agenda),
+            Event::Pipeline(pipeline) => self.pipeline_due(pipeline, agenda),
         }
     }
 
@@ -208,6 +235,7 @@ impl<P: Probe> Model for Fabric<P> {
 
     fn global(&mut self, time: Time, agenda: &mut Queue) {
         self.settle(time, agenda);
+        self.look_for_standstill(time);
         self.observe(time);
     }
 
@@ -219,8 +247,8 @@ impl<P: Probe> Model for Fabric<P> {
         }
     }
 
-    fn status(&self) -> Tally {
-        self.tally
+    fn status(&self) -> Status {
+        Status { tally: self.tally, standstill: self.standing.found.clone() }
     }
 }
 
@@ -234,6 +262,18 @@ impl<P: Probe> Fabric<P> {
             self.switches.get(switch).map_or(self.mmus.len(), |switch| switch.first_mmu as usize)
         };
         first(switch)..first(switch + 1)
+    }
+
+    /// The pipelines of a switch with a limit of frames, by index.
+    pub fn pipelines_of(&self, switch: usize) -> std::ops::Range<usize> {
+        let Some(config) = self.switches[switch].pipeline else { return 0..0 };
+        let first = self.switches[switch].first_pipeline as usize;
+        first..first + config.count as usize
+    }
+
+    /// What a pipeline has counted.
+    pub fn pipeline(&self, pipeline: usize) -> PipelineCounters {
+        self.pipelines[pipeline].counters
     }
 
     /// Frames that have left a port.
@@ -258,18 +298,21 @@ impl<P: Probe> Fabric<P> {
         self.tally.last_activity = now;
         rx.bytes += u64::from(packet.len);
         let is_switch = rx.classifier != NO_CLASSIFIER;
-        let lost = rx.pipe.loses();
+        let lost = rx.pipe.loses(&packet);
         if next.is_none() {
             let peer = rx.peer;
             self.last_in_sight(peer, agenda);
         }
-        if lost {
-            return self.lost(now, port, &packet);
+        if let Some(reason) = lost {
+            return self.drop(now, port, &packet, reason, false);
         }
         self.probe.receive(now, PortId(port), &packet);
         if packet.kind == Kind::Pfc {
             self.pfc_arrives(port, &packet, agenda);
         } else if is_switch {
+            if self.limited && self.waits_for_pipeline(port, &packet, agenda) {
+                return;
+            }
             self.arrive_at_switch(port, packet, agenda);
         } else {
             self.arrive_at_nic(port, packet, agenda);
@@ -345,10 +388,10 @@ impl<P: Probe> Fabric<P> {
     #[inline(always)]
     pub(crate) fn transmit(&mut self, port: u32, packet: Packet, now: Time, agenda: &mut Queue) {
         let wire_len = u64::from(packet.len) + self.gap;
-        let tx = &mut self.ports[port as usize].tx;
+        let Port { tx, aside, .. } = &mut self.ports[port as usize];
         tx.busy_until = now
             + match tx.ps_per_byte {
-                0 => self.wiring.wires[port as usize].clock.time(wire_len),
+                0 => aside.clock.time(wire_len),
                 ps => Delta::from_ps(wire_len * u64::from(ps)),
             };
         tx.bytes += u64::from(packet.len);
@@ -387,7 +430,14 @@ impl<P: Probe> Fabric<P> {
     }
 
     /// XOFF begins at `port` for `priority`, towards upstream.
-    pub(crate) fn assert_xoff(&mut self, port: u32, priority: u8, agenda: &mut Queue) {
+    pub(crate) fn assert_xoff(
+        &mut self,
+        port: u32,
+        priority: u8,
+        cause: Cause,
+        agenda: &mut Queue,
+    ) {
+        self.pauses.note(agenda.now(), port, priority, What::Xoff(cause));
         self.count_xoff(port, 1);
         let state = &self.ports[port as usize];
         if state.aside.silent & (1 << priority) == 0 {
@@ -409,10 +459,15 @@ impl<P: Probe> Fabric<P> {
     /// XOFF ends at `port` for `priority`.
     pub(crate) fn release_xoff(&mut self, port: u32, priority: u8, agenda: &mut Queue) {
         self.count_xoff(port, -1);
-        let state = &mut self.ports[port as usize];
-        if state.aside.silent & (1 << priority) != 0 {
-            return;
+        let state = &self.ports[port as usize];
+        if state.aside.silent & (1 << priority) == 0 {
+            self.send_xon(port, priority, agenda);
         }
+    }
+
+    /// Sends XON.
+    fn send_xon(&mut self, port: u32, priority: u8, agenda: &mut Queue) {
+        let state = &mut self.ports[port as usize];
         state.aside.pfc.xon(priority);
         state.push_pfc(priority, 0);
         self.tally.live += 1;
@@ -484,11 +539,10 @@ impl<P: Probe> Fabric<P> {
         let until = match (quanta, wire.pfc_quanta) {
             (0, _) => now,
             (_, 0) => Time::MAX,
-            (quanta, _) => now + wire.clock.quanta(quanta),
+            (quanta, _) => now + self.ports[port as usize].aside.clock.quanta(quanta),
         };
         self.catch_up_switch_port(port, agenda);
-        let state = &mut self.ports[port as usize];
-        self.tally.live += state.change_pause(|pause| pause.apply(now, queue, until));
+        self.tally.live += self.change_pause(port, now, |pause| pause.apply(now, queue, until));
         self.watch_expiry(port, agenda);
         self.watch_pauses(port, agenda);
         if until <= now {
@@ -525,8 +579,7 @@ impl<P: Probe> Fabric<P> {
         }
         state.aside.expire_at = Time::MAX;
         self.catch_up_switch_port(port, agenda);
-        let state = &mut self.ports[port as usize];
-        let more = state.change_pause(|pause| pause.expire(now));
+        let more = self.change_pause(port, now, |pause| pause.expire(now));
         self.watch_expiry(port, agenda);
         if more < 0 {
             self.tally.live += more;

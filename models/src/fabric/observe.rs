@@ -123,6 +123,12 @@ impl<P: Probe> Fabric<P> {
                     for mmu in self.mmus_of(owner) {
                         std::mem::swap(&mut self.mmus[mmu], &mut other.mmus[mmu]);
                     }
+                    for pipeline in self.pipelines_of(owner) {
+                        std::mem::swap(
+                            &mut self.pipelines[pipeline],
+                            &mut other.pipelines[pipeline],
+                        );
+                    }
                 }
                 true => {}
                 false => std::mem::swap(&mut self.nics[owner], &mut other.nics[owner]),
@@ -163,6 +169,7 @@ impl<P: Probe> Fabric<P> {
                 }
             }
         }
+        self.pauses.absorb(other.pauses);
         self.tally = self.tally.merged(other.tally);
     }
 }

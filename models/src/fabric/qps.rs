@@ -125,8 +125,8 @@ impl Qps<'_> {
                 role: Role::Flow { number: number as u32, transport: flow.transport },
             };
             let qp = self.make(&ends, flow.source_port, flow.destination_port)?;
-            let (bytes, start, window) = (flow.bytes, flow.start, flow.window);
-            self.qps.push(QpInfo { bytes, start, window, ..qp });
+            let (bytes, start) = (flow.bytes, flow.start);
+            self.qps.push(QpInfo { bytes, start, window: flow.window, rate: flow.rate, ..qp });
         }
         Ok(())
     }
@@ -247,6 +247,7 @@ impl Qps<'_> {
             bytes: None,
             start: Time::ZERO,
             window: None,
+            rate: None,
         })
     }
 

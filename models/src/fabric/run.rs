@@ -1,10 +1,10 @@
 //! Runs a plan from start to end.
 
-use sim_core::{Engine, Stop, Time};
+use sim_core::{Delta, Engine, Stop, Time};
 
 use super::build::Plan;
 use super::conduct::{StopReason, Timeline};
-use super::{Fabric, Role, Tally};
+use super::{Circle, Fabric, Role, Tally};
 use crate::collective::Link;
 use crate::error::BuildError;
 use crate::ids::NodeId;
@@ -35,6 +35,8 @@ pub struct Outcome<P: Probe = ()> {
     pub end: Time,
     /// Events handled.
     pub events: u64,
+    /// Circles of paused queues that stood still while the run went on.
+    pub circles: Vec<Circle>,
 }
 
 /// Runs `plan`; `owner` is asked now and then whether to go on.
@@ -59,8 +61,8 @@ pub fn run_watched<P: Probe>(plan: &Plan, owner: Owner<'_>) -> Result<Outcome<P>
     let mut engine = Engine::new(shards, plan.lookahead());
     engine.plant(|fabric, agenda| fabric.plant(agenda));
     let timeline = Timeline::new(plan);
-    let stop = engine.run(&timeline, |control| {
-        owner(&Running { now: control.now, events: control.events, tally: control.status })
+    let (stop, timeline) = engine.run(&timeline, |control| {
+        owner(&Running { now: control.now, events: control.events, tally: control.status.tally })
     });
     let events = engine.events();
     let mut shards = engine.into_models();
@@ -75,13 +77,26 @@ pub fn run_watched<P: Probe>(plan: &Plan, owner: Owner<'_>) -> Result<Outcome<P>
     let end = timeline.end_of(reason, &fabric.tally);
     fabric.samples.retain(|sample| sample.time <= end);
     fabric.free_state();
-    Ok(Outcome { fabric, probes, reason, end, events })
+    let circles = timeline.circles().to_vec();
+    Ok(Outcome { fabric, probes, reason, end, events, circles })
 }
 
 impl<P: Probe> Outcome<P> {
     /// Payload that a QP has delivered.
     pub fn delivered_bytes(&self, qp: usize) -> u64 {
         self.fabric.receivers[qp].delivered_bytes
+    }
+
+    /// When a QP has failed: its retries were used up.
+    pub fn failed_at(&self, qp: usize) -> Option<Time> {
+        let sender = &self.fabric.senders[qp];
+        sender.finished_at.filter(|_| sender.state == crate::nic::SenderState::Failed)
+    }
+
+    /// The local ACK timeout of a QP, and the time-outs without progress that it survives.
+    pub fn retries(&self, qp: usize) -> (Delta, u8) {
+        let transport = &self.fabric.senders[qp].transport;
+        (transport.ack_timeout, transport.retry_cnt)
     }
 
     /// Number of samples taken.
@@ -106,7 +121,8 @@ impl<P: Probe> Outcome<P> {
             buffers.flat_map(|buffer| buffer.packets())
         };
         let queued = || switch_ports().flat_map(|(_, p)| p.queues.iter()).flat_map(|q| q.packets());
-        let in_flight = || on_cables().chain(queued()).chain(buffered());
+        let waiting = || self.fabric.pipelines.iter().flat_map(|pipeline| pipeline.packets());
+        let in_flight = || on_cables().chain(queued()).chain(buffered()).chain(waiting());
         let frames = in_flight().count() as u64;
         let bytes: u64 = in_flight().map(|packet| u64::from(packet.len)).sum();
         let accounted = tally.arrived + tally.dropped + frames;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use sim_core::Delta;
 
 use crate::collective::{Collective, NcclConfig};
-use crate::fault::FaultConfig;
+use crate::fault::{FaultConfig, Settings};
 use crate::host::HostConfig;
 use crate::nic::NicConfig;
 use crate::switch::SwitchConfig;
@@ -42,6 +42,8 @@ pub struct Spec {
     pub sections: Vec<String>,
     /// What goes wrong.
     pub faults: Vec<FaultConfig>,
+    /// What faults of `kind = "set"` make of devices, in order of time.
+    pub settings: Vec<Settings>,
     /// When the run ends.
     pub stop: StopConfig,
     /// Over which time means are taken.
@@ -62,14 +64,36 @@ pub struct StopConfig {
     pub limit: Option<Delta>,
     /// The run ends this long after the last flow was acknowledged and the last collective ended.
     pub after_last_flow: Option<Delta>,
-    /// The run is deadlocked if switches hold frames and nothing but PFC moves for this long.
+    /// The run is deadlocked if switches hold frames and nothing but PFC moves for this long, or if
+    /// paused queues that wait for each other in a circle have not moved for this long, whatever
+    /// else moves.
     pub stall: Delta,
+    /// What is done about it.
+    pub deadlock: OnDeadlock,
+}
+
+/// What a run does that finds a deadlock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnDeadlock {
+    /// It ends.
+    #[default]
+    End,
+    /// It notes when and where, and goes on to its planned end or its limit: a watchdog may break
+    /// the circle.
+    GoOn,
 }
 
 impl Default for StopConfig {
     fn default() -> Self {
         let stall = Delta::from_ms(100);
-        StopConfig { after: None, limit: None, after_last_flow: None, stall }
+        StopConfig {
+            after: None,
+            limit: None,
+            after_last_flow: None,
+            stall,
+            deadlock: OnDeadlock::End,
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 
 use sim_core::Time;
 
-use super::{Event, Fabric, Queue};
+use super::{Cause, Event, Fabric, Queue, What};
 use crate::counters::DropReason;
 use crate::packet::Packet;
 use crate::port::{Port, PortWatchdog, Watched};
@@ -73,6 +73,7 @@ impl<P: Probe> Fabric<P> {
         let waiting = self.ports[port as usize].waiting(queue);
         if action == WatchdogAction::Drop {
             self.discard(port, queue, agenda);
+            self.has_moved(port, queue);
             watched.watch.count(|frames| frames.tx_drop += waiting);
         } else {
             watched.watch.count(|frames| frames.tx_ok += waiting);
@@ -83,7 +84,7 @@ impl<P: Probe> Fabric<P> {
             state.aside.pfc.xon(watched.priority);
             state.aside.silent |= 1 << watched.priority;
             state.aside.unheeded |= 1 << queue;
-            self.tally.live += state.change_pause(|_| ());
+            self.tally.live += self.change_pause(port, agenda.now(), |_| ());
             self.kick(port, agenda);
         }
     }
@@ -100,8 +101,8 @@ impl<P: Probe> Fabric<P> {
         }
         state.aside.silent &= !(1 << priority);
         state.aside.unheeded &= !(1 << queue);
-        self.tally.live += state.change_pause(|_| ());
-        let rx = &state.rx;
+        self.tally.live += self.change_pause(port, agenda.now(), |_| ());
+        let rx = &self.ports[port as usize].rx;
         if self.mmus[rx.mmu as usize].xoff(rx.base as usize + usize::from(priority)) {
             self.send_xoff(port, priority, agenda);
         }
@@ -200,18 +201,23 @@ impl<P: Probe> Fabric<P> {
         let nic = &mut self.nics[self.ports[port as usize].rx.owner as usize];
         let Some(storm) = nic.params.config.pause_storm else { return };
         let (priority, bit) = (storm.priority, 1 << storm.priority);
-        self.tally.last_activity = agenda.now();
+        let now = agenda.now();
+        self.tally.last_activity = now;
         let asserted = self.ports[port as usize].aside.pfc.asserted() & bit != 0;
         if nic.storm & bit == 0 {
             nic.storm |= bit;
             agenda.at(Time::ZERO + storm.until, Event::PauseStorm(port));
-            if !asserted {
-                self.assert_xoff(port, priority, agenda);
+            if asserted {
+                self.pauses.note(now, port, priority, What::Xoff(Cause::Storm));
+            } else {
+                self.assert_xoff(port, priority, Cause::Storm, agenda);
             }
         } else {
             nic.storm &= !bit;
             let full = nic.receive.as_ref().is_some_and(|buffer| !buffer.below_xon());
-            if asserted && !full {
+            if asserted && full {
+                self.pauses.note(now, port, priority, What::Xoff(Cause::Receiver));
+            } else if asserted {
                 self.release_xoff(port, priority, agenda);
             }
         }

@@ -104,12 +104,21 @@ pub struct QpInfo {
     pub start: Time,
     /// Window of a flow, instead of the NIC's.
     pub window: Option<Bytes>,
+    /// Wire rate that a flow never passes.
+    pub rate: Option<Rate>,
 }
 
 impl QpInfo {
     /// It stands for a TCP connection.
     pub fn is_tcp(&self) -> bool {
         matches!(self.role, Role::Flow { transport: Transport::Tcp, .. })
+    }
+}
+
+impl QpInfo {
+    /// Whether a collective owns it.
+    pub fn is_of_collective(&self) -> bool {
+        !matches!(self.role, Role::Flow { .. })
     }
 }
 

@@ -152,6 +152,8 @@ pub struct TransportConfig {
     pub window: Option<Bytes>,
     /// The window shrinks with the rate; every packet then asks for an ACK.
     pub window_follows_rate: bool,
+    /// What is sent again after a loss. The receivers of a NIC's QPs do as it has them do.
+    pub recovery: Recovery,
 }
 
 impl Default for TransportConfig {
@@ -165,8 +167,21 @@ impl Default for TransportConfig {
             ack_ect: false,
             window: None,
             window_follows_rate: false,
+            recovery: Recovery::GoBackN,
         }
     }
+}
+
+/// What is sent again after a NAK or a time-out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub enum Recovery {
+    /// Everything from the gap on.
+    #[default]
+    #[serde(rename = "go-back-n")]
+    GoBackN,
+    /// The whole message, from its first packet on: what the receiver has of it is worth nothing.
+    #[serde(rename = "go-back-0")]
+    GoBack0,
 }
 
 impl TransportConfig {

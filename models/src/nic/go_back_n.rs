@@ -1,9 +1,15 @@
 //! Reliable connection with go-back-N (IB specification 9.7): the requester's and the responder's
 //! side of one QP. PSNs are unwrapped.
+//!
+//! With go-back-0, as the first RoCE NICs had it (Guo et al., SIGCOMM 2016, section 4.1), a message
+//! that has lost a packet is sent again from its first one, and the responder throws away what it
+//! has of it.
 
 use std::collections::VecDeque;
 
 use sim_core::{Delta, Time};
+
+use super::config::Recovery;
 
 /// A message posted for sending: one WRITE.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +60,8 @@ pub struct RequesterParams {
     pub retry_cnt: u8,
     /// A TCP flow: its segments have TCP's headers.
     pub tcp: bool,
+    /// What is sent again after a loss.
+    pub recovery: Recovery,
 }
 
 /// The sending side.
@@ -160,10 +168,13 @@ impl Requester {
         self.acknowledge(now, psn.saturating_add(1), params)
     }
 
-    /// `psn` is expected: everything before it has arrived, everything from it on is sent again.
+    /// `psn` is expected: everything before it has arrived, everything from it on is sent again (with
+    /// go-back-0 it is the first of its message).
     pub fn on_nak(&mut self, now: Time, psn: u32, params: &RequesterParams) -> Progress {
         let progress = self.acknowledge(now, psn, params);
-        if psn >= self.una && psn < self.next {
+        let restart = params.recovery == Recovery::GoBack0
+            && self.messages.front().is_some_and(|message| psn >= message.first);
+        if (psn >= self.una || restart) && psn < self.next {
             self.go_back(now, params);
         }
         progress
@@ -211,6 +222,10 @@ impl Requester {
     }
 
     fn go_back(&mut self, now: Time, params: &RequesterParams) {
+        if params.recovery == Recovery::GoBack0 {
+            // the oldest message that is not acknowledged as a whole
+            self.una = self.messages.front().map_or(self.una, |message| message.first);
+        }
         self.next = self.una;
         self.current = 0;
         self.timeout_at = now.saturating_add(params.ack_timeout);
@@ -231,8 +246,10 @@ pub enum Reply {
 /// What became of a data packet at the responder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receipt {
-    /// It was the expected one: its payload is delivered.
+    /// It was the expected one: its payload is in memory.
     pub accepted: bool,
+    /// With go-back-0: it is the first of its message, perhaps not for the first time.
+    pub first: bool,
     /// It had been accepted before.
     pub duplicate: bool,
     /// What is sent back.
@@ -252,24 +269,42 @@ pub struct ResponderParams {
 #[derive(Clone, Debug, Default)]
 pub struct Responder {
     expected: u32,
+    /// The first packet of the message that is being received.
+    message: u32,
+    /// That of its requester.
+    recovery: Recovery,
     /// The gap at this PSN was reported, at that time.
     nak: Option<(u32, Time)>,
 }
 
 impl Responder {
+    /// One that has received nothing, of a requester that recovers so.
+    pub fn new(recovery: Recovery) -> Self {
+        Responder { recovery, ..Responder::default() }
+    }
+
+    /// That of its requester.
+    pub fn recovery(&self) -> Recovery {
+        self.recovery
+    }
+
     /// A data packet arrives.
     #[inline]
     pub fn on_data(
         &mut self,
         now: Time,
         psn: u32,
-        ack_req: bool,
+        [ack_req, last]: [bool; 2],
         params: &ResponderParams,
     ) -> Receipt {
+        let first = self.recovery == Recovery::GoBack0 && self.begins(psn);
         if psn == self.expected {
             self.expected += 1;
+            if last {
+                self.message = self.expected;
+            }
             let reply = if ack_req { Reply::Ack(psn) } else { Reply::None };
-            return Receipt { accepted: true, duplicate: false, reply };
+            return Receipt { accepted: true, first, duplicate: false, reply };
         }
         let duplicate = psn < self.expected;
         let reply = if !duplicate {
@@ -279,7 +314,21 @@ impl Responder {
         } else {
             Reply::None
         };
-        Receipt { accepted: false, duplicate, reply }
+        Receipt { accepted: false, first: false, duplicate, reply }
+    }
+
+    /// With go-back-0: expects the message from its first packet on if that has come, perhaps again,
+    /// or if there is a gap. True if it has come.
+    fn begins(&mut self, psn: u32) -> bool {
+        let begins = psn == self.message;
+        if begins {
+            // gaps of this attempt are reported like those of the one before
+            self.nak = None;
+        }
+        if begins || psn > self.expected {
+            self.expected = self.message;
+        }
+        begins
     }
 
     fn report_gap(&mut self, now: Time, params: &ResponderParams) -> Reply {
@@ -304,6 +353,7 @@ mod tests {
         ack_timeout: Delta::from_us(67),
         retry_cnt: 2,
         tcp: false,
+        recovery: Recovery::GoBackN,
     };
     const STRICT: ResponderParams = ResponderParams { nak_repeat: None, ack_duplicates: true };
 
@@ -344,10 +394,10 @@ mod tests {
         requester.post(8000, &PARAMS);
         (0..6).for_each(|_| assert!(requester.take(us(0), &PARAMS).is_some()));
         let receive =
-            |responder: &mut Responder, psn| responder.on_data(us(1), psn, false, &STRICT);
+            |responder: &mut Responder, psn| responder.on_data(us(1), psn, [false; 2], &STRICT);
         assert!(receive(&mut responder, 0).accepted && receive(&mut responder, 1).accepted);
         // 2 is lost
-        let gap = Receipt { accepted: false, duplicate: false, reply: Reply::Nak(2) };
+        let gap = Receipt { accepted: false, first: false, duplicate: false, reply: Reply::Nak(2) };
         assert_eq!(receive(&mut responder, 3), gap);
         assert_eq!(receive(&mut responder, 4).reply, Reply::None);
         assert_eq!(requester.on_nak(us(2), 2, &PARAMS), Progress::Advanced);
@@ -357,7 +407,8 @@ mod tests {
         assert!(receive(&mut responder, 2).accepted);
         assert_eq!(receive(&mut responder, 4).reply, Reply::Nak(3));
         // duplicates are acknowledged with the last in order
-        let again = Receipt { accepted: false, duplicate: true, reply: Reply::Ack(2) };
+        let again =
+            Receipt { accepted: false, first: false, duplicate: true, reply: Reply::Ack(2) };
         assert_eq!(receive(&mut responder, 1), again);
         // a NAK that says what is known changes nothing
         assert_eq!(requester.on_nak(us(4), 1, &PARAMS), Progress::Stale);
@@ -369,8 +420,8 @@ mod tests {
         let params =
             ResponderParams { nak_repeat: Some(Delta::from_us(500)), ack_duplicates: false };
         let mut responder = Responder::default();
-        let replies =
-            [10, 509, 510, 600].map(|at| responder.on_data(us(at), 7, true, &params).reply);
+        let replies = [10, 509, 510, 600]
+            .map(|at| responder.on_data(us(at), 7, [true, false], &params).reply);
         assert_eq!(replies, [Reply::Nak(0), Reply::None, Reply::Nak(0), Reply::None]);
     }
 
@@ -388,5 +439,69 @@ mod tests {
         assert_eq!(requester.timeout_at(), us(164));
         assert!(requester.on_timeout(us(164), &PARAMS));
         assert!(!requester.on_timeout(us(231), &PARAMS), "two retries are used up");
+    }
+
+    const BACK_TO_0: RequesterParams = RequesterParams { recovery: Recovery::GoBack0, ..PARAMS };
+
+    #[test]
+    fn go_back_0_sends_a_message_again_from_its_first_packet() {
+        let mut requester = Requester::default();
+        let mut responder = Responder::new(Recovery::GoBack0);
+        // two messages of 6 and of 2 packets: PSNs 0 to 5 and 6 to 7
+        requester.post(6000, &BACK_TO_0);
+        requester.post(2000, &BACK_TO_0);
+        let take = |requester: &mut Requester| requester.take(us(0), &BACK_TO_0);
+        let receive = |responder: &mut Responder, segment: Segment| {
+            let flags = [segment.ack_req, segment.last];
+            responder.on_data(us(1), segment.psn, flags, &STRICT)
+        };
+        let sent: Vec<Segment> = (0..7).filter_map(|_| take(&mut requester)).collect();
+        // the fourth packet asks for an ACK; 4 is lost, and the NAK asks for the first one
+        let replies: Vec<Reply> =
+            [0, 1, 2, 3, 5, 6].map(|psn: usize| receive(&mut responder, sent[psn]).reply).into();
+        let none = Reply::None;
+        assert_eq!(replies, [none, none, none, Reply::Ack(3), Reply::Nak(0), none]);
+        assert_eq!(requester.on_ack(us(2), 3, &BACK_TO_0), Progress::Advanced);
+        assert_eq!(requester.in_flight(&BACK_TO_0), 3000);
+        requester.on_nak(us(3), 0, &BACK_TO_0);
+        assert_eq!(requester.in_flight(&BACK_TO_0), 0);
+        // the second attempt loses 2, and that gap is reported too
+        let again: Vec<Segment> = (0..4).filter_map(|_| take(&mut requester)).collect();
+        assert_eq!((again[0].psn, again[0].first, again[0].again), (0, true, true));
+        let first = receive(&mut responder, again[0]);
+        assert!(first.accepted && first.first);
+        assert!(receive(&mut responder, again[1]).accepted);
+        assert_eq!(receive(&mut responder, again[3]).reply, Reply::Nak(0));
+        requester.on_nak(us(4), 0, &BACK_TO_0);
+        // the third one comes as a whole, and its NAK comes once more, too late
+        let third: Vec<Segment> = (0..6).filter_map(|_| take(&mut requester)).collect();
+        let receipts = third.iter().map(|segment| receive(&mut responder, *segment));
+        assert_eq!(receipts.filter(|receipt| receipt.accepted).count(), 6);
+        assert_eq!(requester.on_ack(us(5), 5, &BACK_TO_0), Progress::Advanced);
+        assert_eq!(requester.on_nak(us(5), 0, &BACK_TO_0), Progress::Stale);
+        assert_eq!(take(&mut requester).map(|segment| segment.psn), Some(6));
+        assert_eq!(requester.take_completed(), 1);
+    }
+
+    #[test]
+    fn go_back_0_times_out_to_the_first_packet_and_a_whole_message_is_a_duplicate() {
+        let mut requester = Requester::default();
+        let mut responder = Responder::new(Recovery::GoBack0);
+        requester.post(5000, &BACK_TO_0);
+        let receive = |responder: &mut Responder, psn| {
+            responder.on_data(us(1), psn, [psn == 3 || psn == 4, psn == 4], &STRICT)
+        };
+        (0..5).for_each(|_| assert!(requester.take(us(0), &BACK_TO_0).is_some()));
+        // the last one is lost: no gap shows it
+        (0..4).for_each(|psn| assert!(receive(&mut responder, psn).accepted));
+        requester.on_ack(us(2), 3, &BACK_TO_0);
+        assert!(requester.on_timeout(us(69), &BACK_TO_0));
+        assert_eq!(requester.take(us(69), &BACK_TO_0).map(|segment| segment.psn), Some(0));
+        // the responder begins anew although it expected the fifth
+        (0..5).for_each(|psn| assert!(receive(&mut responder, psn).accepted));
+        // this ACK is lost; the message comes a third time, and is known
+        let known = receive(&mut responder, 0);
+        assert_eq!((known.accepted, known.duplicate, known.reply), (false, true, Reply::Ack(4)));
+        assert_eq!(requester.on_ack(us(140), 4, &BACK_TO_0), Progress::Complete);
     }
 }

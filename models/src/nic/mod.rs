@@ -20,7 +20,7 @@ use sim_core::{Bytes, Rate, Time};
 pub use arbiter::Arbiter;
 pub use config::{
     CnpScope, Entropy, NicConfig, NicPfcConfig, NicQosConfig, Notify, NpConfig, PauseStormConfig,
-    ReceiveConfig, TransportConfig, local_ack_timeout,
+    ReceiveConfig, Recovery, TransportConfig, local_ack_timeout,
 };
 pub use dma::{Dma, Read};
 pub use go_back_n::{
@@ -66,6 +66,7 @@ impl NicParams {
                 ack_timeout: transport.ack_timeout(),
                 retry_cnt: transport.retry_cnt,
                 tcp: false,
+                recovery: transport.recovery,
             },
             responder: ResponderParams {
                 nak_repeat: transport.nak_repeat,
@@ -192,6 +193,7 @@ impl Sender {
             // tcp_retries2
             retry_cnt: 15,
             tcp: true,
+            recovery: Recovery::GoBackN,
         };
     }
 }
@@ -203,14 +205,36 @@ pub struct Receiver {
     pub responder: Responder,
     /// or TCP.
     pub tcp: Option<Box<TcpReceiver>>,
-    /// Payload delivered.
+    /// Payload delivered: with go-back-0, that of messages which have come as a whole.
     pub delivered_bytes: u64,
+    /// With go-back-0: payload of the message that is being received.
+    partial_bytes: u64,
     /// `delivered_bytes` at the edges of the measured window.
     pub measured: [Option<u64>; 2],
     /// When the last payload byte arrived.
     pub last_delivery: Time,
     /// When the last CNP for this QP was sent.
     pub last_cnp: Option<Time>,
+}
+
+impl Receiver {
+    /// One that has received nothing, of a requester that recovers so.
+    pub fn new(recovery: Recovery) -> Self {
+        Receiver { responder: Responder::new(recovery), ..Receiver::default() }
+    }
+
+    /// Counts the payload of a packet that was accepted; returns what is delivered by it.
+    #[inline]
+    pub fn deliver(&mut self, payload: u16, first: bool, last: bool) -> u64 {
+        let mut delivered = u64::from(payload);
+        if self.responder.recovery() == Recovery::GoBack0 {
+            let before = if first { 0 } else { self.partial_bytes };
+            self.partial_bytes = before + delivered;
+            delivered = if last { std::mem::take(&mut self.partial_bytes) } else { 0 };
+        }
+        self.delivered_bytes += delivered;
+        delivered
+    }
 }
 
 /// One port of a NIC.

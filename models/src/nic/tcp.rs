@@ -30,7 +30,7 @@ impl TcpReceiver {
         } else {
             Reply::None
         };
-        Receipt { accepted: !duplicate, duplicate, reply }
+        Receipt { accepted: !duplicate, first: false, duplicate, reply }
     }
 
     /// More than this segment is in order now.

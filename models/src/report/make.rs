@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use sim_core::{Fingerprint, Time};
 
 use super::{
-    CollectiveReport, FlowReport, FlowStatus, Name, NicReport, OpenPause, OutcomeKind, Performance,
-    PortReport, PriorityReport, Report, SCHEMA, StormReport, Totals, WatchdogReport,
-    WatchdogStatus, collective, deadlock, ideal,
+    CollectiveReport, FlowReport, FlowStatus, Held, Name, NicReport, OpenPause, OutcomeKind,
+    Pauses, Performance, PortReport, PriorityReport, Report, SCHEMA, StormReport, Totals,
+    WatchdogReport, WatchdogStatus, collective, deadlock, ideal,
 };
 use crate::counters::{DropReason, NicCounters, PortCounters};
 use crate::fabric::{Fabric, Outcome, Plan, Role, StopReason};
@@ -19,7 +19,17 @@ use crate::topology::Topology;
 
 /// The report of a run, without diagnosis and with the performance still to be filled in.
 pub fn make<P: Probe>(outcome: &Outcome<P>, plan: &Plan, scenario: &str) -> Report {
-    let context = Context::new(outcome, plan);
+    make_with(outcome, plan, &Pauses::new(outcome, plan), scenario)
+}
+
+/// The same, where the pauses are known.
+pub fn make_with<P: Probe>(
+    outcome: &Outcome<P>,
+    plan: &Plan,
+    pauses: &Pauses,
+    scenario: &str,
+) -> Report {
+    let context = Context::new(outcome, plan, pauses);
     let names = Names::new(&plan.wiring.topology);
     let flows: Vec<FlowReport> =
         (0..plan.wiring.data_qps as usize).map(|qp| context.flow(qp, &names)).collect();
@@ -28,7 +38,7 @@ pub fn make<P: Probe>(outcome: &Outcome<P>, plan: &Plan, scenario: &str) -> Repo
     let collectives = collective::reports(outcome, plan);
     let outcome_kind = context.outcome_kind(&flows, &collectives);
     let deadlocks = match outcome_kind {
-        OutcomeKind::Deadlock => deadlock::cycles(outcome),
+        OutcomeKind::Deadlock => deadlock::deadlocks(outcome),
         _ => Vec::new(),
     };
     let mut report = Report {
@@ -48,6 +58,7 @@ pub fn make<P: Probe>(outcome: &Outcome<P>, plan: &Plan, scenario: &str) -> Repo
         totals: context.totals(),
         pfc_wd: context.watchdogs(&names),
         open_pauses: context.open_pauses(&names),
+        pauses: pauses.whole().clone(),
         deadlocks,
         findings: Vec::new(),
         assumed: Vec::new(),
@@ -77,6 +88,7 @@ struct Context<'a, P: Probe> {
     outcome: &'a Outcome<P>,
     fabric: &'a Fabric<P>,
     plan: &'a Plan,
+    pauses: &'a Pauses,
     /// The measured window, cut to the run.
     window: [Time; 2],
     /// By collective: all its ranks have finished.
@@ -84,11 +96,11 @@ struct Context<'a, P: Probe> {
 }
 
 impl<'a, P: Probe> Context<'a, P> {
-    fn new(outcome: &'a Outcome<P>, plan: &'a Plan) -> Self {
+    fn new(outcome: &'a Outcome<P>, plan: &'a Plan, pauses: &'a Pauses) -> Self {
         let window = plan.wiring.measure.map(|edge| edge.min(outcome.end));
         let jobs = 0..plan.wiring.jobs.len() as u32;
         let finished = jobs.map(|job| outcome.finished(job)).collect();
-        Context { outcome, fabric: &outcome.fabric, plan, window, finished }
+        Context { outcome, fabric: &outcome.fabric, plan, pauses, window, finished }
     }
 
     fn outcome_kind(&self, flows: &[FlowReport], collectives: &[CollectiveReport]) -> OutcomeKind {
@@ -100,8 +112,9 @@ impl<'a, P: Probe> Context<'a, P> {
             statuses().filter(|s| matches!(s, FlowStatus::Unfinished | FlowStatus::Pending));
         match self.outcome.reason {
             StopReason::Owner => OutcomeKind::Interrupted,
+            _ if !self.outcome.circles.is_empty() => OutcomeKind::Deadlock,
             StopReason::Limit => OutcomeKind::TimeLimit,
-            StopReason::Deadlock => OutcomeKind::Deadlock,
+            StopReason::Deadlock | StopReason::Circle => OutcomeKind::Deadlock,
             _ if self.fabric.tally.failed > 0 => OutcomeKind::QpError,
             StopReason::Quiescent if unfinished.next().is_some() => OutcomeKind::Stalled,
             StopReason::Quiescent | StopReason::Planned | StopReason::LastFlow => {
@@ -150,6 +163,7 @@ impl<'a, P: Probe> Context<'a, P> {
         let begin = self.window[0].max(sender.starts_at);
         let finish = if delivered { receiver.last_delivery } else { self.window[1] };
         let active = finish.min(self.window[1]).since(begin).as_secs();
+        let held = self.pauses.held(qp);
         FlowReport {
             id: qp as u32,
             source: name(info.source),
@@ -168,6 +182,13 @@ impl<'a, P: Probe> Context<'a, P> {
             goodput_bps: if active > 0.0 { measured_bytes as f64 * 8.0 / active } else { 0.0 },
             status,
             retransmitted_bytes: sender.retransmitted_bytes,
+            paused_share: held.map_or(0.0, Held::share),
+            victim_share: held.map_or(0.0, Held::victim_share),
+            paused_by: held.map(|held| {
+                let victim = !held.victim_time.is_zero();
+                let root = if victim { held.victim_root } else { held.root };
+                self.pauses.name(self.pauses.root(root).port).clone()
+            }),
         }
     }
 

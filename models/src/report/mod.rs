@@ -7,6 +7,7 @@ mod deadlock;
 mod ideal;
 mod make;
 mod name;
+mod pauses;
 mod series;
 
 use std::collections::BTreeMap;
@@ -15,8 +16,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::switch::{StormFrames, WatchdogAction};
 
-pub use make::make;
+pub use make::{make, make_with};
 pub use name::Name;
+pub use pauses::{Held, PauseEdge, PauseRoot, PauseRow, PauseTree, Pauses, Root, RootKind};
 pub use series::{FlowSeries, PortSeries, Series, series};
 
 /// Version of the layout of `report.json`.
@@ -77,6 +79,9 @@ pub struct Report {
     pub pfc_wd: Vec<WatchdogReport>,
     /// Pauses that had not ended.
     pub open_pauses: Vec<OpenPause>,
+    /// Who paused whom, and where that began.
+    #[serde(default, skip_serializing_if = "PauseTree::is_empty")]
+    pub pauses: PauseTree,
     /// Cycles that cannot progress.
     pub deadlocks: Vec<DeadlockReport>,
     /// The diagnosis, worst first.
@@ -239,6 +244,19 @@ pub struct FlowReport {
     pub status: FlowStatus,
     /// Payload sent again.
     pub retransmitted_bytes: u64,
+    /// Share of its time, from `start_s` to its last byte, in which a queue on its way was paused.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub paused_share: f64,
+    /// The part of that which is due to pauses that began where its data does not go.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub victim_share: f64,
+    /// Where most of these pauses began: of a victim, most of those that began elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_by: Option<Name>,
+}
+
+fn is_zero(share: &f64) -> bool {
+    *share == 0.0
 }
 
 /// One port.
@@ -404,6 +422,13 @@ pub struct DeadlockReport {
     pub time_s: f64,
     /// The ports.
     pub cycle: Vec<String>,
+    /// The shortest circle among them, in its order: each waits for the next, the last for the
+    /// first.
+    #[serde(default)]
+    pub chain: Vec<String>,
+    /// When that circle closed: when the last of its pauses began.
+    #[serde(default)]
+    pub closed_s: Option<f64>,
     /// Flows with frames in it.
     pub flows: Vec<u32>,
     /// Bytes that cannot move.

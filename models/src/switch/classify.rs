@@ -2,6 +2,7 @@
 
 use crate::ids::PRIORITIES;
 use crate::packet::Packet;
+use crate::switch::bounce::Bounce;
 use crate::switch::config::{SwitchQosConfig, Trust};
 
 /// The maps of one ingress port, flattened for look-up.
@@ -11,6 +12,8 @@ pub struct Classifier {
     /// By DSCP: queue, priority group.
     by_dscp: [(u8, u8); 64],
     by_pcp: [(u8, u8); PRIORITIES],
+    /// Where some frames that come in get another DSCP.
+    bounce: Option<Box<Bounce>>,
 }
 
 impl Classifier {
@@ -27,7 +30,27 @@ impl Classifier {
             trust: config.trust,
             by_dscp: std::array::from_fn(|dscp| places(dscp_tc(dscp as u8))),
             by_pcp: std::array::from_fn(|pcp| places(pcp_tc(pcp as u8))),
+            bounce: None,
         }
+    }
+
+    /// The same, where frames turn so.
+    pub fn with_bounce(self, bounce: Option<Bounce>) -> Self {
+        Classifier { bounce: bounce.map(Box::new), ..self }
+    }
+
+    /// True if some frames get another DSCP.
+    #[inline]
+    pub fn turns(&self) -> bool {
+        self.bounce.is_some()
+    }
+
+    /// Gives a frame the DSCP and the queue that it has if it leaves by the port with this index.
+    #[cold]
+    pub fn turn(&self, packet: &mut Packet, out: u16) {
+        let Some(bounce) = &self.bounce else { return };
+        packet.dscp = bounce.dscp(packet.dscp, out);
+        packet.queue = self.of(packet).0;
     }
 
     /// Egress queue and priority group of a frame.

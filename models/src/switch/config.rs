@@ -10,7 +10,9 @@ use crate::ids::PRIORITIES;
 use crate::load_balance::EcmpConfig;
 use crate::pfc::PfcTiming;
 use crate::size::Size;
+use crate::switch::bounce::BounceConfig;
 use crate::switch::headroom_config::Headroom;
+use crate::switch::pipeline::PipelineConfig;
 use crate::switch::watchdog::WatchdogConfig;
 use crate::switch::wred::WredConfig;
 
@@ -34,6 +36,8 @@ pub struct SwitchConfig {
     pub scheduler: SchedulerConfig,
     /// How one of several next hops is chosen.
     pub ecmp: EcmpConfig,
+    /// A limit of frames per second; if absent, there is none.
+    pub pipeline: Option<PipelineConfig>,
 }
 
 impl SwitchConfig {
@@ -208,6 +212,8 @@ pub struct SwitchQosConfig {
     pub tc_to_pg: BTreeMap<u8, u8>,
     /// Priority of a received PFC frame to the egress queue that it pauses.
     pub pfc_to_queue: BTreeMap<u8, u8>,
+    /// Another DSCP for frames that come down and go up again; if absent, none.
+    pub bounce: Option<BounceConfig>,
 }
 
 impl Default for SwitchQosConfig {
@@ -220,6 +226,7 @@ impl Default for SwitchQosConfig {
             tc_to_queue: BTreeMap::new(),
             tc_to_pg: BTreeMap::new(),
             pfc_to_queue: BTreeMap::new(),
+            bounce: None,
         }
     }
 }

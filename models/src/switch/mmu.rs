@@ -318,6 +318,17 @@ impl Mmu {
         reserve.saturating_add(shared.max(1))
     }
 
+    /// Takes over the limit that a group has in another plan of the same buffer.
+    pub fn adopt_limit(&mut self, group: usize, plan: &Mmu) {
+        let planned = plan.groups[group];
+        (self.groups[group].limit, self.groups[group].n) = (planned.limit, planned.n);
+    }
+
+    /// Whether a group sends PFC.
+    pub fn is_lossless(&self, group: usize) -> bool {
+        self.groups[group].lossless
+    }
+
     /// True while XOFF holds for ingress group `group`.
     pub fn xoff(&self, group: usize) -> bool {
         self.groups[group].state & XOFF != 0

@@ -1,15 +1,18 @@
 //! The switch: what its parts are, and how a configuration becomes them.
 
+mod bounce;
 mod classify;
 mod config;
 mod headroom;
 mod headroom_config;
 mod mellanox;
 mod mmu;
+mod pipeline;
 mod plan;
 mod watchdog;
 pub(crate) mod wred;
 
+pub use bounce::{Bounce, BounceConfig};
 pub use classify::Classifier;
 pub use config::{
     BufferConfig, PoolConfig, ProfileConfig, SchedulerConfig, SchedulerUnit, SwitchConfig,
@@ -19,6 +22,7 @@ pub use headroom::{HeadroomInput, HeadroomTerms, auto_cells};
 pub use headroom_config::Headroom;
 pub use mellanox::{Formula, MellanoxHeadroom};
 pub use mmu::{Mmu, Pool, Profile, Refusal, Threshold};
+pub use pipeline::{Pipeline, PipelineConfig, PipelineCounters, Turn};
 pub use plan::{BufferPlan, PortPlan, plan_buffer};
 pub use watchdog::{
     Look, QueueWatch, STORMS_KEPT, StormFrames, Verdict, WatchdogAction, WatchdogConfig,
@@ -39,6 +43,10 @@ pub struct Switch {
     pub slices: u32,
     /// Slice of each port, and the index of its first PG and queue there.
     pub places: Vec<(u8, u32)>,
+    /// Its first pipeline, if it has a limit of frames; and how they share its ports.
+    pub first_pipeline: u32,
+    /// See `first_pipeline`.
+    pub pipeline: Option<PipelineConfig>,
     /// Bytes of a buffer cell.
     pub cell: u32,
     /// Next-hop choice.
@@ -58,6 +66,12 @@ impl Switch {
     pub fn place(&self, port: u16) -> (usize, usize) {
         let (slice, base) = self.places[usize::from(port)];
         (self.first_mmu as usize + usize::from(slice), base as usize)
+    }
+
+    /// The pipeline of a port, if it has a limit of frames.
+    pub fn pipeline_of(&self, port: u16) -> Option<usize> {
+        let config = self.pipeline?;
+        Some((self.first_pipeline + config.of(port, self.places.len())) as usize)
     }
 
     /// Cells that a frame fills.

@@ -278,6 +278,25 @@ impl Topology {
         numbered.filter(move |(_, node)| node.kind == kind).map(|(id, _)| NodeId(id as u32))
     }
 
+    /// By node: how many cables it is to the nearest host; 0 for hosts.
+    pub fn levels(&self) -> Vec<u32> {
+        let mut level = vec![u32::MAX; self.nodes().len()];
+        let mut queue: Vec<NodeId> = self.hosts().collect();
+        queue.iter().for_each(|host| level[host.index()] = 0);
+        let mut served = 0;
+        while let Some(node) = queue.get(served).copied() {
+            served += 1;
+            for port in self.ports_of(node) {
+                let far = self.neighbour(port);
+                if level[far.index()] == u32::MAX {
+                    level[far.index()] = level[node.index()] + 1;
+                    queue.push(far);
+                }
+            }
+        }
+        level
+    }
+
     /// The node of this name.
     pub fn find(&self, name: &str) -> Option<NodeId> {
         self.nodes.iter().position(|node| node.name == name).map(|id| NodeId(id as u32))

@@ -6,7 +6,7 @@ use std::fmt;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
-use sim_core::{Bytes, Delta};
+use sim_core::{Bytes, Delta, Rate};
 
 use super::hosts::{HostRef, Hosts};
 
@@ -182,6 +182,9 @@ pub struct FlowConfig {
     pub after: After,
     /// Unacknowledged payload at most, instead of `nic.transport.window`.
     pub window: Option<Bytes>,
+    /// Wire rate that it never passes, as a rate limiter of the NIC holds it, whatever congestion
+    /// control allows; the port's if absent.
+    pub rate: Option<Rate>,
     /// DSCP, instead of the NIC's.
     pub dscp: Option<u8>,
     /// UDP source port, instead of the NIC's choice.

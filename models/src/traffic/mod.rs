@@ -9,7 +9,7 @@ mod sizes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sim_core::rng::{Domain, Stream};
-use sim_core::{Bytes, Delta, Time};
+use sim_core::{Bytes, Delta, Rate, Time};
 
 pub use config::{
     After, FlowConfig, FlowSize, FlowsConfig, IncastConfig, PermutationConfig, RepeatConfig,
@@ -85,6 +85,8 @@ pub struct Flow {
     pub transport: Transport,
     /// Window, instead of the NIC's.
     pub window: Option<Bytes>,
+    /// Wire rate that it never passes.
+    pub rate: Option<Rate>,
     /// DSCP, instead of the NIC's.
     pub dscp: Option<u8>,
     /// UDP source port, instead of the NIC's choice.
@@ -147,6 +149,7 @@ impl Plan<'_> {
             after: Box::default(),
             transport: self.class.1,
             window: None,
+            rate: None,
             dscp: self.class.0,
             source_port: None,
             destination_port: None,
@@ -275,6 +278,10 @@ impl Plan<'_> {
                 let message = "TCP has a window of its own: set nic.tcp.receive_window";
                 return Err(BuildError::new(key("window"), message));
             }
+            if let Some(rate) = config.rate.filter(|rate| rate.bps() < 1_000_000) {
+                let message = format!("{rate} is out of range: at least 1Mbps is expected");
+                return Err(BuildError::new(key("rate"), message));
+            }
             if let Some(dscp) = config.dscp.filter(|dscp| *dscp > 63) {
                 let message = format!("{dscp} is out of range: 0 to 63 is expected");
                 return Err(BuildError::new(key("dscp"), message));
@@ -285,6 +292,7 @@ impl Plan<'_> {
             self.flows.push(Flow {
                 after: after.map(|earlier| (first + earlier as usize) as u32).collect(),
                 window: config.window,
+                rate: config.rate,
                 dscp: config.dscp.or(flow.dscp),
                 source_port: config.source_port,
                 destination_port: config.destination_port,

@@ -52,6 +52,7 @@ pub(crate) fn spec(
         collectives: vec![],
         sections: vec![],
         faults: vec![],
+        settings: vec![],
         stop: StopConfig::default(),
         measure: MeasureConfig::default(),
         sample: SampleConfig::default(),

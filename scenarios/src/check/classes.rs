@@ -45,7 +45,8 @@ impl Notes<'_> {
     /// Every cable, and every DSCP that data has.
     pub(super) fn classes(&mut self) {
         let plan = self.plan;
-        let dscps: Vec<u8> = data_dscps(plan).into_keys().collect();
+        let dscps = self.dscps();
+        self.bounces(&dscps);
         let usual = usual_priorities(plan);
         for [port, peer] in cables(plan) {
             if port < peer {
@@ -73,6 +74,43 @@ impl Notes<'_> {
             if let (Some(nic), Some(switch)) = (nic, switch) {
                 self.first_switch(port, nic, peer, switch, qp.dscp);
                 self.dcqcn_priorities(nic, port, qp.dscp);
+            }
+        }
+    }
+
+    /// The DSCPs that data has, also after a turn.
+    fn dscps(&self) -> Vec<u8> {
+        let mut dscps: Vec<u8> = data_dscps(self.plan).into_keys().collect();
+        let ports = self.plan.spec.switch_ports.iter().flatten();
+        let maps = ports.filter_map(|config| Some(&config.qos.bounce.as_ref()?.dscp));
+        for map in maps {
+            let given = |dscp: &u8| map.get(dscp).copied().filter(|given| !dscps.contains(given));
+            let given: BTreeSet<u8> = dscps.iter().filter_map(given).collect();
+            dscps.extend(given);
+        }
+        dscps
+    }
+
+    /// Lossless frames that turn into a queue that PFC does not stop.
+    fn bounces(&mut self, dscps: &[u8]) {
+        let plan = self.plan;
+        for (port, config) in (0..).map(PortId).zip(&plan.spec.switch_ports) {
+            let Some(config) = config.as_deref() else { continue };
+            let Some(bounce) = &config.qos.bounce else { continue };
+            for (from, to) in bounce.dscp.iter().filter(|(from, _)| dscps.contains(from)) {
+                let ((_, before), (queue, pg)) = (class_of(config, *from), class_of(config, *to));
+                let was_lossless = config.pfc.priorities.contains(&before);
+                if !was_lossless || paused_by(config, pg) == Some(queue) {
+                    continue;
+                }
+                let text = format!(
+                    "frames with DSCP {from} are lossless; those that come down and go up again get \
+                     DSCP {to}, which is lossy (group {pg}, queue {queue}): they are dropped under \
+                     congestion"
+                );
+                let key = "switch.qos.bounce.dscp";
+                let note = note(Severity::Warning, key, text, Some(port));
+                self.add(note, &format!("{from} {to} {queue}"));
             }
         }
     }

@@ -8,43 +8,61 @@ use models::dependency::{
 use models::fabric::Plan;
 use models::ids::NodeId;
 use models::report::Severity;
+use models::routing::Routes;
 
 use super::{Notes, note};
 use crate::text::words;
 
 /// Rounds, turns and failures that are shown in full.
 const SHOWN: usize = 4;
+/// Changes of routes by faults that are followed.
+const ROUTES_MAX: usize = 64;
 
 impl Notes<'_> {
     /// Circles of buffers and routing loops.
     pub(super) fn deadlocks(&mut self) {
         let plan = self.plan;
         let traffic = Traffic::new(&plan.spec, &plan.wiring);
-        let dependencies = traffic.dependencies(&plan.wiring.routes);
-        for found in dependencies.loops().iter().take(SHOWN) {
-            let text = routing_loop(plan, found);
-            self.add(note(Severity::Error, "topology.routes", text.clone(), None), &text);
-        }
-        for cycle in dependencies.cycles().iter().take(SHOWN) {
-            let text = format!(
-                "a deadlock is possible: lossless buffers wait for each other in a circle, {}; \
-                 that is necessary and not sufficient, a run shows whether this traffic closes it",
-                headline(plan, cycle)
-            );
-            let mut note = note(Severity::Warning, "topology", text.clone(), None);
-            note.details = circle(plan, &dependencies, cycle);
-            self.add(note, &text);
+        for (routes, when) in all_routes(plan) {
+            let dependencies = traffic.dependencies(routes);
+            for found in dependencies.loops().iter().take(SHOWN) {
+                let text = format!("{}{when}", routing_loop(plan, found));
+                self.add(note(Severity::Error, "topology.routes", text.clone(), None), &text);
+            }
+            for cycle in dependencies.cycles().iter().take(SHOWN) {
+                let text = format!(
+                    "a deadlock is possible{when}: lossless buffers wait for each other in a \
+                     circle, {}; that is necessary and not sufficient, a run shows whether this \
+                     traffic closes it",
+                    headline(plan, cycle)
+                );
+                let mut note = note(Severity::Warning, "topology", text.clone(), None);
+                note.details = circle(plan, &dependencies, cycle);
+                self.add(note, &text);
+            }
         }
     }
 }
 
+/// The routes at the start, and those that faults lead to, with the words for when they hold.
+fn all_routes(plan: &Plan) -> impl Iterator<Item = (&Routes, &'static str)> {
+    let later = plan.wiring.faults.routes.iter().take(ROUTES_MAX);
+    let later = later.map(|routes| (routes, ", once routes have changed after a fault"));
+    std::iter::once((&plan.wiring.routes, "")).chain(later)
+}
+
 /// Whether buffers can wait for themselves, in a line.
 pub fn deadlock(plan: &Plan) -> String {
-    let dependencies = Traffic::new(&plan.spec, &plan.wiring).dependencies(&plan.wiring.routes);
-    if !dependencies.is_acyclic() {
-        return "deadlock: possible".to_owned();
+    let traffic = Traffic::new(&plan.spec, &plan.wiring);
+    let mut turns = 0;
+    for (routes, when) in all_routes(plan) {
+        let dependencies = traffic.dependencies(routes);
+        if !dependencies.is_acyclic() {
+            return format!("deadlock: possible{when}");
+        }
+        turns = turns.max(dependencies.len());
     }
-    match dependencies.len() {
+    match turns {
         0 => "deadlock: impossible; no lossless buffer of a switch waits for another".to_owned(),
         turns => format!(
             "deadlock: impossible; no circle closes in the {turns} turns from one lossless buffer \
@@ -141,7 +159,8 @@ fn cure(plan: &Plan, cycle: &Cycle) -> Vec<String> {
     let mut lines = vec![format!("opened by forbidding the {which} {}", turns.join(", "))];
     if let Some(priorities) = cure.priorities.filter(|priorities| *priorities > 1) {
         lines.push(format!(
-            "or by another lossless priority from each of these turns on ({priorities} in all)"
+            "or by another lossless priority from each of these turns on ({priorities} in all): \
+             switch.qos.bounce"
         ));
     }
     lines

@@ -26,6 +26,7 @@ use serde::Serialize;
 pub use collisions::efficiency;
 pub use deadlock::{deadlock, failures};
 pub use headroom::{Pool, Tier, explained, length, pools, tiers};
+pub(crate) use watchdog::freed;
 
 /// One thing to know about a scenario.
 #[derive(Clone, Debug, PartialEq, Serialize)]

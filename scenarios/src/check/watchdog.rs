@@ -71,9 +71,7 @@ impl Notes<'_> {
 
     /// A QP that retries less long than the watchdog takes fails although the watchdog helps.
     fn retries(&mut self, at: PortId, watchdog: &WatchdogConfig) {
-        let WatchdogConfig { detection_time, restoration_time, poll_interval, .. } = *watchdog;
-        let times = [detection_time, restoration_time].map(|time| in_polls(time, poll_interval));
-        let freed = sum(times[0], times[1]);
+        let freed = freed(watchdog);
         let spec = &self.plan.spec;
         let mut waits: Vec<(&str, u32, u32)> = Vec::new();
         if !spec.flows.is_empty() {
@@ -130,6 +128,13 @@ impl Notes<'_> {
             self.add(note(Severity::Warning, key, text, Some(at)), &format!("{every}"));
         }
     }
+}
+
+/// From the first pause of a storm to a queue that is free again: detection and restoration.
+pub(crate) fn freed(watchdog: &WatchdogConfig) -> Delta {
+    let WatchdogConfig { detection_time, restoration_time, poll_interval, .. } = *watchdog;
+    let times = [detection_time, restoration_time].map(|time| in_polls(time, poll_interval));
+    sum(times[0], times[1])
 }
 
 fn sum(a: Delta, b: Delta) -> Delta {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use models::collective::Link;
 use models::fabric::{DmaInfo, Plan, Role};
 use models::host::{HostConfig, NicMode, nics};
-use models::ids::NodeId;
+use models::ids::{NodeId, PortId};
 use models::report::{CollectiveReport, Finding, PortReport, Report, Severity};
 use serde_json::json;
 use sim_core::{Bytes, Delta, Rate};
@@ -13,8 +13,11 @@ use sim_core::{Bytes, Delta, Rate};
 use super::{FlowsByPort, finding, usual_ecn};
 use crate::check::dcqcn_is_on;
 
-/// All findings about collectives.
-pub(super) fn findings(report: &Report, plan: &Plan) -> Vec<Finding> {
+/// Most channels that NCCL has (MAXCHANNELS).
+const CHANNELS_MAX: u32 = 64;
+
+/// All findings about collectives; `even`: ECMP spreads flows well.
+pub(super) fn findings(report: &Report, plan: &Plan, even: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (number, collective) in (0..).zip(&report.collectives) {
         if collective.nodes < 2 {
@@ -29,6 +32,8 @@ pub(super) fn findings(report: &Report, plan: &Plan) -> Vec<Finding> {
         found.extend(job.paused_by_others());
         if !limited {
             found.extend(job.dcqcn_throttling());
+            found.extend(job.without_congestion());
+            found.extend(job.uplinks_full().filter(|_| even));
         }
         found.extend(job.nic_limited());
         found.iter_mut().for_each(|finding| finding.collective = Some(number));
@@ -59,14 +64,16 @@ pub fn ceiling(plan: &Plan, job: u32) -> Option<f64> {
     hosts.into_iter().map(payload).min_by(f64::total_cmp)
 }
 
-struct Job<'a> {
-    report: &'a Report,
-    plan: &'a Plan,
-    number: u32,
-    collective: &'a CollectiveReport,
-    ceiling: f64,
+/// A collective, with what is known of it.
+pub(super) struct Job<'a> {
+    pub(super) report: &'a Report,
+    pub(super) plan: &'a Plan,
+    pub(super) number: u32,
+    pub(super) collective: &'a CollectiveReport,
+    /// GB/s; see [`ceiling`].
+    pub(super) ceiling: f64,
     /// Its QPs.
-    qps: Vec<usize>,
+    pub(super) qps: Vec<usize>,
 }
 
 impl<'a> Job<'a> {
@@ -83,7 +90,7 @@ impl<'a> Job<'a> {
         Some(Job { report, plan, number, collective, ceiling, qps })
     }
 
-    fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         match self.collective.name.as_str() {
             "" => self.collective.op.clone(),
             name => name.to_owned(),
@@ -91,20 +98,23 @@ impl<'a> Job<'a> {
     }
 
     /// busbw over the ceiling; 0 if it did not end.
-    fn share(&self) -> f64 {
+    pub(super) fn share(&self) -> f64 {
         self.collective.busbw_gbytes_per_s.unwrap_or(0.0) / self.ceiling
     }
 
-    fn node(&self, node: u32) -> &'a str {
+    pub(super) fn node(&self, node: u32) -> &'a str {
         &self.plan.wiring.topology.node(NodeId(node)).name
     }
 
-    fn port(&self, port: u32) -> &'a PortReport {
+    pub(super) fn port(&self, port: u32) -> &'a PortReport {
         &self.report.ports[port as usize]
     }
 
     /// The server where a rate is lowest, by name.
-    fn slowest(&self, rate: impl Fn(&HostConfig) -> Rate) -> Option<(&'a str, &'a HostConfig)> {
+    pub(super) fn slowest(
+        &self,
+        rate: impl Fn(&HostConfig) -> Rate,
+    ) -> Option<(&'a str, &'a HostConfig)> {
         let job = &self.plan.wiring.jobs[self.number as usize];
         let hosts = job.ranks.iter().filter_map(|rank| {
             let config = self.plan.spec.hosts[rank.host.index()].as_deref()?;
@@ -114,8 +124,21 @@ impl<'a> Job<'a> {
     }
 
     /// The NICs' ports that send its data.
-    fn source_ports(&self) -> BTreeSet<u32> {
+    pub(super) fn source_ports(&self) -> BTreeSet<u32> {
         self.qps.iter().map(|qp| self.plan.wiring.qps[*qp].source_port).collect()
+    }
+
+    /// The ports by which its data goes.
+    pub(super) fn on_way(&self) -> BTreeSet<u32> {
+        self.qps.iter().flat_map(|qp| self.plan.path(*qp)).collect()
+    }
+
+    /// The share of the run in which a port sent.
+    pub(super) fn busy(&self, port: u32) -> f64 {
+        let port = self.port(port);
+        let gap = f64::from(self.plan.wiring.frames.gap);
+        let wire = port.tx_bytes as f64 + port.tx_packets as f64 * gap;
+        wire * 8.0 / port.rate_bps as f64 / self.report.simulated_time_s.max(1e-12)
     }
 
     fn nic_limited(&self) -> Option<Finding> {
@@ -265,7 +288,11 @@ impl<'a> Job<'a> {
         if all > 0.98 * self.ceiling || small {
             return None;
         }
-        let needed = (self.ceiling / one * 1.05).ceil().min(64.0) as u32;
+        // as many on each device, or the fullest one is what all wait for
+        let devices = self.devices(host);
+        let most = (CHANNELS_MAX / devices).max(1);
+        let each = (self.ceiling / one * 1.05 / f64::from(devices)).ceil().max(1.0) as u32;
+        let needed = devices * each.min(most);
         let text = format!(
             "{}: {channels} channel{} reduce at most {all:.1} GB/s together on {host}, and the NICs \
              carry {:.1}",
@@ -281,6 +308,22 @@ impl<'a> Job<'a> {
             found.set.push(format!("nccl.MAX_NCHANNELS={needed}"));
         }
         Some(found)
+    }
+
+    /// Devices that a host sends by: groups of ports that connections use together.
+    fn devices(&self, host: &str) -> u32 {
+        let job = &self.plan.wiring.jobs[self.number as usize];
+        let from = job.connections.iter().filter_map(|connection| match &connection.link {
+            Link::Remote { qps, .. } => {
+                let rank = job.ranks[connection.from as usize];
+                let ports: BTreeSet<PortId> =
+                    qps.iter().flat_map(|(ports, _)| ports.iter().copied()).collect();
+                (self.node(rank.host.0) == host).then_some(ports)
+            }
+            Link::Local => None,
+        });
+        let devices: BTreeSet<BTreeSet<PortId>> = from.collect();
+        (devices.len() as u32).max(1)
     }
 
     fn nvlink_limited(&self) -> Option<Finding> {
@@ -339,16 +382,21 @@ impl<'a> Job<'a> {
         Some(found)
     }
 
-    /// Links on its way are paused because of a queue that other traffic fills.
+    /// Links on its way are paused because of a queue that other traffic of its class fills.
     fn paused_by_others(&self) -> Option<Finding> {
         let enough = 0.02 * self.report.simulated_time_s;
-        let on_way: BTreeSet<u32> = self.qps.iter().flat_map(|qp| self.plan.path(*qp)).collect();
-        let paused = |port: &u32| self.port(*port).paused_s;
+        let on_way = self.on_way();
+        let priority = self.priority(*self.qps.first()?)?;
+        let queue =
+            |port: u32| self.port(port).priorities.iter().find(|queue| queue.priority == priority);
+        let paused = |port: &u32| queue(*port).map_or(0.0, |queue| queue.paused_s);
+        let depth = |port: &u32| queue(*port).map_or(0, |queue| queue.max_queue_bytes);
         let victim = on_way.iter().copied().max_by(|a, b| paused(a).total_cmp(&paused(b)))?;
         if paused(&victim) < enough {
             return None;
         }
         let flows = FlowsByPort::new(self.plan);
+        let same_class = |flow: &usize| self.priority(*flow) == Some(priority);
         // along the pauses: the queue behind a paused port that is deepest, until one is not paused
         let mut root = victim;
         for _ in 0..64 {
@@ -357,25 +405,26 @@ impl<'a> Job<'a> {
                 let place = path.iter().position(|port| *port == root)?;
                 path.get(place + 1).copied()
             });
-            let deepest = next.max_by_key(|port| self.port(*port).max_queue_bytes);
+            let deepest = next.max_by_key(depth);
             let Some(deepest) = deepest else { break };
             root = deepest;
             if paused(&root) < enough {
                 break;
             }
         }
-        let all = flows.of(root as usize).iter().map(|flow| *flow as usize);
+        let all = flows.of(root as usize).iter().map(|flow| *flow as usize).filter(same_class);
         // its QPs are in their order
         let foreign: Vec<usize> =
             all.clone().filter(|flow| self.qps.binary_search(flow).is_err()).collect();
-        let shared = all.len() - foreign.len();
+        let shared = all.count() - foreign.len();
         if root == victim || foreign.is_empty() || shared > foreign.len() {
             return None;
         }
         let section = self.section(foreign[0]);
         let name = section.as_ref().map_or("other traffic", |(name, _)| name.as_str());
+        let share = paused(&victim) / self.report.simulated_time_s;
+        let deepest = depth(&root);
         let (victim, cause) = (self.port(victim), self.port(root));
-        let share = victim.paused_s / self.report.simulated_time_s;
         let text = format!(
             "{}: {} is paused {:.0} % of the time because of {}, whose queue {name} fills ({} flows, \
              {} deep): the pauses spread to links that the collective uses",
@@ -384,14 +433,14 @@ impl<'a> Job<'a> {
             share * 100.0,
             cause.port,
             foreign.len(),
-            Bytes::new(cause.max_queue_bytes)
+            Bytes::new(deepest)
         );
         let evidence = [
             ("victim", json!(victim.port)),
             ("paused_share", json!(share)),
             ("root", json!(cause.port)),
             ("foreign_flows", json!(foreign.len())),
-            ("max_queue_bytes", json!(cause.max_queue_bytes)),
+            ("max_queue_bytes", json!(deepest)),
         ];
         let remedy = section.as_ref().map(|(name, _)| {
             format!("move {name} to a class that PFC does not pause (it can be dropped then)")
@@ -399,6 +448,12 @@ impl<'a> Job<'a> {
         let mut found = finding("paused_by_others", Severity::Warning, text, evidence, remedy);
         found.set = section.into_iter().map(|(_, set)| set).collect();
         Some(found)
+    }
+
+    /// The priority that a QP's data has on its NIC.
+    fn priority(&self, qp: usize) -> Option<u8> {
+        let qp = &self.plan.wiring.qps[qp];
+        Some(self.plan.spec.nics[qp.source as usize].as_ref()?.qos.priority(qp.dscp))
     }
 
     /// Name of the traffic section of a flow, and the assignment that moves it to another class.
@@ -419,13 +474,8 @@ impl<'a> Job<'a> {
         if self.share() > 0.9 || totals.cnp_handled == 0 || !dcqcn_is_on(self.plan) {
             return None;
         }
-        let gap = f64::from(self.plan.wiring.frames.gap);
-        let busy = |port: u32| {
-            let port = self.port(port);
-            let wire = port.tx_bytes as f64 + port.tx_packets as f64 * gap;
-            wire * 8.0 / port.rate_bps as f64 / self.report.simulated_time_s.max(1e-12)
-        };
-        let on_way: BTreeSet<u32> = self.qps.iter().flat_map(|qp| self.plan.path(*qp)).collect();
+        let busy = |port: u32| self.busy(port);
+        let on_way = self.on_way();
         let marking = on_way.iter().copied().filter(|port| self.port(*port).ecn_marked_packets > 0);
         let hottest = marking.max_by(|a, b| busy(*a).total_cmp(&busy(*b)))?;
         let paused = on_way.iter().map(|port| self.port(*port).paused_s).fold(0.0, f64::max);

@@ -1,29 +1,36 @@
 //! What a run shows to be wrong, in plain words, each with its evidence and the setting to change.
 
+mod classes;
 mod collective;
+mod faults;
+mod hashing;
+mod headroom;
+mod idle;
+mod limits;
+mod pauses;
+mod rank;
+mod recovery;
+mod sharing;
 mod storms;
 mod trial;
+mod uplinks;
 
 use std::collections::BTreeMap;
 
-use models::fabric::{Outcome, Plan, QpInfo, Role};
+use models::fabric::{Outcome, Plan, Role};
 use models::ids::NodeId;
 use models::report::{
-    Finding, FlowStatus, NicReport, OutcomeKind, PortReport, Report, Severity, WatchdogReport,
+    Finding, FlowStatus, OutcomeKind, Pauses, PortReport, Report, Severity, WatchdogReport,
 };
-use models::routing::Choices;
-use models::switch::{Headroom, WatchdogAction};
+use models::switch::WatchdogAction;
 use serde_json::{Value, json};
 use sim_core::{Bytes, Delta};
-
-use crate::check::dcqcn_is_on;
-use crate::stats;
 
 pub use collective::ceiling;
 pub use trial::try_remedies;
 
 /// The kinds of findings.
-pub const KINDS: [&str; 23] = [
+pub const KINDS: [&str; 39] = [
     "deadlock",
     "lossless_drops",
     "qp_error",
@@ -47,25 +54,53 @@ pub const KINDS: [&str; 23] = [
     "bond_imbalance",
     "paused_by_others",
     "dcqcn_throttling",
+    "idle_headroom",
+    "pause_victims",
+    "job_paused_by_other",
+    "link_down",
+    "degraded_link",
+    "slow_receiver",
+    "packet_rate_limited",
+    "step_limited",
+    "window_limited",
+    "uplinks_full",
+    "cnp_ignored",
+    "idle_ports",
+    "mixed_congestion_control",
+    "dcqcn_overrun",
+    "tcp_in_lossless_class",
+    "slow_recovery",
 ];
 
 /// All findings, the worst first.
-pub fn findings(report: &Report, plan: &Plan, outcome: &Outcome) -> Vec<Finding> {
+pub fn findings(report: &Report, plan: &Plan, outcome: &Outcome, pauses: &Pauses) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(deadlock(report));
     findings.extend(lossless_drops(report, plan));
-    findings.extend(failed_flows(report));
-    findings.extend(lossy_drops(report, plan));
+    findings.extend(failed_flows(report, plan, outcome));
+    findings.extend(faults::findings(report, plan, outcome));
+    findings.extend(classes::lossy_drops(report, plan));
     findings.extend(lossy_links(report));
+    findings.extend(faults::by_rule(report, plan));
     findings.extend(late_acks(report));
-    findings.extend(ecn_after_pfc(report, plan));
+    findings.extend(classes::ecn_after_pfc(report, plan));
+    findings.extend(classes::cnp_ignored(report, plan));
+    findings.extend(classes::tcp_in_lossless_class(report, plan));
     findings.extend(storms::findings(report, plan));
+    findings.extend(headroom::idle_headroom(report, plan));
     findings.extend(receiver_limited(report, plan));
-    findings.extend(ecmp_imbalance(report, plan));
+    let uneven = hashing::ecmp_imbalance(report, plan);
+    let even = uneven.is_none();
+    findings.extend(uneven);
     findings.extend(incast(report, plan));
+    findings.extend(sharing::findings(report, plan));
+    findings.extend(recovery::slow_recovery(report, plan));
+    findings.extend(limits::windows(report, plan));
+    findings.extend(idle::idle_ports(report, plan));
     findings.extend(truncated_samples(plan, outcome));
-    findings.extend(collective::findings(report, plan));
-    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    findings.extend(collective::findings(report, plan, even));
+    findings.extend(pauses::findings(report, plan, pauses, &findings));
+    rank::rank(&mut findings, report);
     findings
 }
 
@@ -108,11 +143,26 @@ fn deadlock(report: &Report) -> Option<Finding> {
         return Some(finding("deadlock", Severity::Error, text, evidence, Some(remedy.to_owned())));
     }
     let stuck: u64 = report.deadlocks.iter().map(|deadlock| deadlock.bytes_stuck).sum();
-    let cycle = report.deadlocks.first().map_or(String::new(), |first| {
-        format!(": {} wait for each other, {} stuck", first.cycle.join(", "), Bytes::new(stuck))
-    });
-    let text = format!("the fabric is deadlocked{cycle}");
-    let evidence = [("cycles", json!(report.deadlocks.len())), ("bytes_stuck", json!(stuck))];
+    let first = &report.deadlocks[0];
+    let chain: Vec<&str> =
+        first.chain.iter().chain(first.chain.first()).map(String::as_str).collect();
+    let state = match first.time_s < report.simulated_time_s {
+        true => format!("was found deadlocked at {}", storms::time(first.time_s)),
+        false => "is deadlocked".to_owned(),
+    };
+    let closed = first.closed_s.map(|at| format!("closed at {}: ", storms::time(at)));
+    let text = format!(
+        "the fabric {state}; {}{}; {} stuck at {} ports",
+        closed.unwrap_or_default(),
+        chain.join(" waits for "),
+        Bytes::new(stuck),
+        report.deadlocks.iter().map(|deadlock| deadlock.cycle.len()).sum::<usize>()
+    );
+    let evidence = [
+        ("cycles", json!(report.deadlocks.len())),
+        ("bytes_stuck", json!(stuck)),
+        ("closed_s", json!(first.closed_s)),
+    ];
     let remedy = "break the cycle of buffer dependencies: route up and then down only, or give \
                   traffic that turns a lossless priority of its own";
     Some(finding("deadlock", Severity::Error, text, evidence, Some(remedy.to_owned())))
@@ -166,7 +216,8 @@ fn headroom_cause(report: &Report, plan: &Plan, port: &PortReport) -> (String, S
         return Default::default();
     }
     let buffer = &plan.buffers[wire.owner as usize];
-    let headroom = Bytes::new(buffer.headroom[usize::from(wire.index)]);
+    let index = usize::from(wire.index);
+    let headroom = Bytes::new(buffer.headroom[index]);
     let Some(config) = plan.spec.switch_ports[id.index()].as_deref() else {
         return Default::default();
     };
@@ -182,7 +233,7 @@ fn headroom_cause(report: &Report, plan: &Plan, port: &PortReport) -> (String, S
     } else if config.pfc.quanta > 0 && config.pfc.refresh.is_some_and(|every| every >= pause) {
         let cause = format!("its pauses expire after {pause}, before they are repeated");
         (cause, "leave out switch.pfc.refresh, or raise switch.pfc.quanta".to_owned())
-    } else if config.pfc.headroom == Headroom::Auto {
+    } else if headroom.get() >= buffer.headroom_needed[index] {
         // enough for a device that obeys
         let cause = format!("{} goes on sending after XOFF (headroom {headroom})", port.peer);
         let remedy = "let it obey PFC for this class: nic.qos.dscp_to_priority, nic.pfc.priorities";
@@ -193,26 +244,19 @@ fn headroom_cause(report: &Report, plan: &Plan, port: &PortReport) -> (String, S
     }
 }
 
-fn failed_flows(report: &Report) -> Option<Finding> {
+fn failed_flows(report: &Report, plan: &Plan, outcome: &Outcome) -> Option<Finding> {
     let count = |status| report.flows.iter().filter(|flow| flow.status == status).count();
     let unfinished = count(FlowStatus::Unfinished);
-    // also those that carry CTS messages, which are no flows
-    let exceeded = |nic: &NicReport| nic.counters.get("req_transport_retries_exceeded").copied();
-    let failed = report.nics.iter().filter_map(exceeded).sum::<u64>();
     // a flow that has no start waits for one that did not finish
     let waiting = report.flows.iter().filter(|flow| flow.start_s.is_none()).count();
     let never = match waiting {
         0 => String::new(),
         waiting => format!("; {waiting} that wait for others never start"),
     };
-    let evidence = [("qp_error", json!(failed)), ("unfinished", json!(unfinished))];
-    if failed > 0 {
-        let text = format!("{failed} QPs are in error: transport retry counter exceeded{never}");
-        let remedy = "find out why packets are lost (see drops), then raise nic.transport.timeout \
-                      (nccl.IB_TIMEOUT of collectives)";
-        let remedy = Some(remedy.to_owned());
-        return Some(finding("qp_error", Severity::Error, text, evidence, remedy));
+    if let Some(found) = faults::retries_exceeded(report, plan, outcome, &never) {
+        return Some(found);
     }
+    let evidence = [("unfinished", json!(unfinished))];
     let severity = match report.outcome {
         OutcomeKind::TimeLimit => Some(Severity::Warning),
         OutcomeKind::Completed => Some(Severity::Info),
@@ -233,32 +277,6 @@ fn failed_flows(report: &Report) -> Option<Finding> {
         return Some(finding("stalled", Severity::Error, text, evidence, remedy));
     }
     None
-}
-
-fn lossy_drops(report: &Report, plan: &Plan) -> Option<Finding> {
-    let totals = &report.totals;
-    let tcp = plan.wiring.qps.iter().any(QpInfo::is_tcp);
-    // losses are how TCP finds its rate
-    if tcp && totals.retransmitted_packets + totals.nak_sent + totals.timeouts == 0 {
-        return None;
-    }
-    let reasons = ["ingress_lossy_limit", "egress_lossy_limit"];
-    let of = |port: &PortReport| {
-        reasons.iter().map(|reason| port.drops.get(*reason).unwrap_or(&0)).sum::<u64>()
-    };
-    let total: u64 = report.ports.iter().map(of).sum();
-    let (port, count) = worst(report, of)?;
-    let text = format!(
-        "{total} frames{} were dropped in lossy classes, {count} of them at {}: RoCE is \
-         retransmitted from the gap on ({} packets were sent again)",
-        if tcp { ", also TCP's," } else { "" },
-        port.port,
-        totals.retransmitted_packets
-    );
-    let evidence = [("drops", json!(total)), ("port", json!(port.port))];
-    let remedy = "map the DSCP of RoCE to a PFC priority on NICs and switches \
-                  (nic.qos.dscp_to_priority, switch.qos.dscp_to_tc, pfc.priorities)";
-    Some(finding("lossy_drops", Severity::Warning, text, evidence, Some(remedy.to_owned())))
 }
 
 /// Frames lost on cables.
@@ -292,39 +310,13 @@ fn late_acks(report: &Report) -> Option<Finding> {
     Some(finding("late_acks", Severity::Warning, text, evidence, Some(remedy)))
 }
 
-/// PFC acts where ECN should have acted before it.
-fn ecn_after_pfc(report: &Report, plan: &Plan) -> Option<Finding> {
-    let totals = &report.totals;
-    if totals.pfc_xoff_frames == 0 || totals.ecn_marked_packets > 0 || !dcqcn_is_on(plan) {
-        return None;
-    }
-    let configured = plan.spec.switch_ports.iter().flatten().any(|port| !port.ecn.is_empty());
-    let (port, pauses) = worst(report, |port| port.tx_pause_frames)?;
-    let deepest = report.ports.iter().map(|port| port.max_queue_bytes).max().unwrap_or(0);
-    let (why, remedy) = if configured {
-        let why = format!("no queue passed kmin; the deepest was {}", Bytes::new(deepest));
-        (why, format!("lower switch.ecn.N.kmin well below {}", Bytes::new(deepest)))
-    } else {
-        let remedy = "set kmin, kmax and pmax under [switch.ecn.3]".to_owned();
-        ("no queue has ECN thresholds".to_owned(), remedy)
-    };
-    let text = format!(
-        "ECN never marks before PFC: {} XOFF frames ({pauses} by {}), no packet marked; {why}",
-        totals.pfc_xoff_frames, port.port
-    );
-    let evidence = [
-        ("pfc_xoff_frames", json!(totals.pfc_xoff_frames)),
-        ("ecn_marked_packets", json!(0)),
-        ("max_queue_bytes", json!(deepest)),
-    ];
-    Some(finding("ecn_after_pfc", Severity::Warning, text, evidence, Some(remedy)))
-}
-
 /// A NIC that sends PFC because it drains too slowly.
 fn receiver_limited(report: &Report, plan: &Plan) -> Option<Finding> {
-    // a NIC that was told to pause others does not drain slower
+    // a NIC that was told to pause others, or to drain slower, has a finding of its own
     let is_nic = |port: &PortReport| {
-        port.port.contains("/nic") && storms::of_nic(plan, &port.port).is_none()
+        port.port.contains("/nic")
+            && storms::of_nic(plan, &port.port).is_none()
+            && !faults::slows(plan, &port.port)
     };
     let sent = |port: &PortReport| if is_nic(port) { port.tx_pause_frames } else { 0 };
     let (port, pauses) = worst(report, sent)?;
@@ -347,58 +339,6 @@ fn receiver_limited(report: &Report, plan: &Plan) -> Option<Finding> {
     Some(finding("receiver_limited", Severity::Warning, text, evidence, remedy))
 }
 
-/// Equal-cost links that carry very different loads because flows collide.
-fn ecmp_imbalance(report: &Report, plan: &Plan) -> Option<Finding> {
-    let wiring = &plan.wiring;
-    let flows = FlowsByPort::new(plan);
-    let mut targets: Vec<u32> = wiring.qps.iter().map(|qp| qp.target_address).collect();
-    targets.sort_unstable();
-    targets.dedup();
-    let choices = wiring.routes.choices(&targets);
-    let mut worst: Option<(f64, usize, f64, usize)> = None;
-    for switch in wiring.topology.switches() {
-        for group in uplink_groups(plan, switch, &choices) {
-            let bytes: Vec<f64> = group.iter().map(|p| report.ports[*p].tx_bytes as f64).collect();
-            let mean = stats::mean(&bytes);
-            for (port, bytes) in group.iter().zip(&bytes) {
-                // one flow alone on a link is nobody's fault
-                let ratio =
-                    if mean > 0.0 && flows.of(*port).len() > 1 { bytes / mean } else { 1.0 };
-                if worst.is_none_or(|(most, ..)| ratio > most) {
-                    worst = Some((ratio, *port, mean, group.len()));
-                }
-            }
-        }
-    }
-    let (ratio, hottest, mean, links) = worst?;
-    // a link matters only if it was busy
-    let port = &report.ports[hottest];
-    let busy = port.tx_bytes as f64 * 8.0 / port.rate_bps as f64 / report.simulated_time_s;
-    if ratio < 1.3 || busy < 0.25 {
-        return None;
-    }
-    let on_it = flows.of(hottest);
-    let names: Vec<String> = on_it.iter().take(4).map(|qp| flow_name(plan, *qp as usize)).collect();
-    let more = if on_it.len() > 4 { ", ..." } else { "" };
-    let text = format!(
-        "ECMP is uneven: {} carries {ratio:.1} times the mean of its {links} equal links ({} of {} \
-         flows: {}{more})",
-        port.port,
-        on_it.len(),
-        report.flows.len(),
-        names.join(", ")
-    );
-    let evidence = [
-        ("port", json!(port.port)),
-        ("max_over_mean", json!(ratio)),
-        ("mean_tx_bytes", json!(mean)),
-        ("flows", json!(on_it)),
-    ];
-    let remedy = "give the hash more flows: more QPs per connection with different source ports";
-    let remedy = Some(remedy.to_owned());
-    Some(finding("ecmp_imbalance", Severity::Warning, text, evidence, remedy))
-}
-
 /// ECN thresholds that are usual at a rate: 8 us and 32 us of queue.
 fn usual_ecn(bps: u64) -> [Bytes; 2] {
     [bps / 1_000_000, bps / 250_000].map(Bytes::new)
@@ -411,13 +351,6 @@ fn flow_name(plan: &Plan, qp: usize) -> String {
     let joined = &plan.wiring.jobs[job as usize].connections[connection as usize];
     let name = |node: u32| &plan.wiring.topology.node(NodeId(node)).name;
     format!("channel {} {} -> {}", joined.channel, name(info.source), name(info.target))
-}
-
-/// Sets of ports among which a switch chooses by hash.
-fn uplink_groups(plan: &Plan, switch: NodeId, choices: &Choices<'_>) -> Vec<Vec<usize>> {
-    let Some(first) = plan.wiring.topology.ports_of(switch).next() else { return Vec::new() };
-    let port = |hop: &u16| first.index() + usize::from(*hop);
-    choices.of(switch).into_iter().map(|hops| hops.iter().map(port).collect()).collect()
 }
 
 /// The flows whose data passes each port.

@@ -32,7 +32,7 @@ pub(super) fn of_nic(plan: &Plan, port: &str) -> Option<PauseStormConfig> {
     plan.spec.nics[node.index()].as_deref()?.pause_storm
 }
 
-fn time(seconds: f64) -> String {
+pub(super) fn time(seconds: f64) -> String {
     Delta::from_ps((seconds * 1e12).round() as u64).to_string()
 }
 

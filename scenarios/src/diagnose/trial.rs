@@ -149,6 +149,7 @@ fn candidates(loaded: &Loaded, finished: &Finished) -> Vec<Candidate> {
             candidates.push(Candidate { finding: number, set, words });
         };
         match finding.kind.as_str() {
+            _ if !finding.set.is_empty() => add(finding.set.clone(), None),
             "ecmp_imbalance" => {
                 let qps = loaded.scenario.nccl.ib_qps_per_connection;
                 for times in [4, 8] {
@@ -163,7 +164,6 @@ fn candidates(loaded: &Loaded, finished: &Finished) -> Vec<Candidate> {
                     add(set, Some(words));
                 }
             }
-            _ if !finding.set.is_empty() => add(finding.set.clone(), None),
             _ => {}
         }
     }

@@ -110,6 +110,8 @@ fn obstacle(plan: &Plan) -> Option<&'static str> {
         Some("flows beside it end, or wait for others, so that no part stands for the whole")
     } else if ports.iter().any(|port| port.loss > 0.0) {
         Some("links lose frames at random, and a time-out may be rare")
+    } else if !plan.spec.faults.is_empty() {
+        Some("faults change the fabric on the way, so that no part stands for the whole")
     } else {
         None
     }
@@ -169,7 +171,7 @@ fn finish(mut run: Run, estimate: pace::Estimate, share: f64, cost: Performance)
     collective.estimated_error = Some(estimate.error);
     collective.simulated_share = Some(share);
     report.performance = cost;
-    report.findings = diagnose::findings(report, &run.plan, &run.outcome);
+    report.findings = diagnose::findings(report, &run.plan, &run.outcome, &run.pauses);
     run
 }
 

@@ -68,7 +68,7 @@ impl Whole {
 impl Part {
     /// The part that `run` has simulated; `None` if it has not ended.
     pub(super) fn new(run: &Run) -> Option<Self> {
-        let Run { plan, outcome, report } = run;
+        let Run { plan, outcome, report, .. } = run;
         let job = &plan.wiring.jobs[0];
         let programs: Vec<Program> = (0..job.channels).map(|c| job.program(c, 0)).collect();
         let longest = programs.iter().max_by_key(|program| program.len())?;

@@ -72,13 +72,14 @@ fn row_lines(text: &str) -> Vec<u64> {
     records.map(|record| record.position().map_or(0, csv::Position::line)).collect()
 }
 
-const FLOW_COLUMNS: [&str; 9] = [
+const FLOW_COLUMNS: [&str; 10] = [
     "source",
     "target",
     "bytes",
     "start",
     "after",
     "window",
+    "rate",
     "dscp",
     "source_port",
     "destination_port",

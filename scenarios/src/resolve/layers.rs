@@ -119,7 +119,7 @@ fn take(node: &mut Node, key: &str) -> Option<Node> {
 }
 
 /// Sets a key of a table.
-pub(super) fn put(node: &mut Node, key: &str, value: Node) {
+pub(crate) fn put(node: &mut Node, key: &str, value: Node) {
     let origin = value.origin;
     if let Some(table) = node.as_table_mut() {
         table.insert(key, origin, value);

@@ -1,10 +1,12 @@
 //! From a file, presets, `--set` and overrides to one checked scenario.
 //!
 //! Order of precedence, the last one wins: the generic presets, the scenario's `preset`, the
-//! presets of `switch`, `nic` and `nic.congestion`, the file, parts of scenarios (`--with`), `--set`;
+//! presets of `switch`, `nic` and `nic.congestion`, the file, parts of scenarios (`--with`), a
+//! variant (`--variant`), `--set`;
 //! for single devices `[[override]]`, in the order of the file.
 
 mod devices;
+mod faults;
 mod flows;
 mod layers;
 
@@ -21,12 +23,14 @@ use models::traffic::{self, TrafficConfig};
 
 use devices::Devices;
 use flows::{in_file, inline_flows};
+pub(crate) use layers::put;
 use layers::{Library, lay_over};
 
+use crate::clinic::{self, Variant};
 use crate::library::{self, Kind};
 use crate::load::{
-    LoadError, Node, Origin, Path, SourceId, Sources, assignment, from_node, near_miss, parse,
-    to_toml,
+    LoadError, Node, Origin, Path, SourceId, Sources, Value, assignment, from_node, near_miss,
+    parse, to_toml,
 };
 use crate::provenance::{Figure, in_use, is_below};
 use crate::schema::Scenario;
@@ -59,6 +63,8 @@ pub struct Loaded {
 pub struct LoadOptions {
     /// Files whose keys are laid over those of the scenario, as given to `--with`.
     pub with: Vec<PathBuf>,
+    /// The variant of its `[clinic]`, as given to `--variant`.
+    pub variant: Option<String>,
     /// `path=value`, as given to `--set`.
     pub set: Vec<String>,
     /// Instead of the scenario's own.
@@ -111,10 +117,10 @@ fn read(name: &str) -> Result<Found, Complaint> {
             let (text, name) = (entry.text.to_owned(), name.to_owned());
             return Ok(Found { text, name, folder: None, label, parts: Vec::new() });
         }
-        let names = [library::names(Kind::Scenario), library::names(Kind::Paper)].concat();
-        let hint = match near_miss(name, names.iter().copied()) {
+        let built_in = library::LIBRARY.iter().filter(|entry| entry.kind.is_scenario());
+        let hint = match near_miss(name, built_in.map(|entry| entry.name)) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("built in are {}", names.join(", ")),
+            None => "`rocesim list` shows what is built in".to_owned(),
         };
         let message = format!("error: there is no file and no built-in scenario {name:?}; {hint}");
         return Err(Complaint(message));
@@ -156,6 +162,9 @@ fn load_text(
         lay_over(&mut user, part);
         user.origin = origin;
     }
+    if let Some(variant) = &options.variant {
+        clinic::apply(&mut user, variant, &found.label)?;
+    }
     for argument in &options.set {
         let (path, value) = assignment(sources, argument)?;
         user.set(&path, value)?;
@@ -168,6 +177,9 @@ fn load_text(
     let tree = library.expand(&user)?;
     explain_variables(&tree)?;
     let mut scenario: Scenario = from_node(&tree, "")?;
+    if let Some(variant) = &options.variant {
+        scenario.title = format!("{} [{variant}]", scenario.title);
+    }
     let mut own = Vec::new();
     leaves(&user, "", &mut own);
     let named = named_presets(&user);
@@ -178,6 +190,8 @@ fn load_text(
     let mut topology = Topology::build(&scenario.topology).map_err(locate)?;
     let devices = Devices::resolve(&mut library, &user, &place, &scenario, &topology)?;
     lay_out_nics(&mut topology, &devices.hosts).map_err(locate)?;
+    // ports of NICs have their names now
+    faults::check(&place, &scenario.faults, &topology)?;
     let presets = library.preset_sources();
     let flows = traffic::flows(&scenario.traffic, &topology, scenario.seed);
     let flows = flows.map_err(|error| locate(in_file(error, &scenario.traffic, &files)))?;
@@ -211,16 +225,28 @@ fn load_text(
         collectives: sweep.collectives(0),
         sections: section_names(&scenario.traffic),
         faults: scenario.faults.clone(),
+        settings: devices.settings,
         stop: scenario.stop,
         measure: scenario.measure,
         sample: scenario.sample.clone(),
         seed: scenario.seed,
     };
     crate::expect::check_names(&place.tree, &spec.topology)?;
+    clinic::check(&place.tree, &spec.topology)?;
+    let name = match &options.variant {
+        Some(variant) => {
+            // what it says of the ill one is not true of this one
+            let title = Node::new(Value::Text(scenario.title.clone()), place.tree.origin);
+            put(&mut place.tree, "title", title);
+            place.tree.as_table_mut().and_then(|keys| keys.remove("clinic"));
+            format!("{}-{variant}", found.name)
+        }
+        None => found.name.clone(),
+    };
     let resolved = to_toml(&place.tree);
     let place = Place { presets, ..place };
     Ok(Loaded {
-        name: found.name.clone(),
+        name,
         scenario,
         spec,
         sweep,
@@ -239,6 +265,12 @@ impl Loaded {
         let mut options = self.options.clone();
         options.set.extend_from_slice(set);
         load_found(self.origin.clone(), &options)
+    }
+
+    /// The variant of `[clinic]` that this is, if it is one.
+    pub fn variant(&self) -> Option<&Variant> {
+        let name = self.options.variant.as_deref()?;
+        self.scenario.clinic.as_ref()?.variant.iter().find(|variant| variant.name == name)
     }
 
     /// The figures of the presets in use that the scenario does not set itself.

@@ -397,6 +397,9 @@ impl Export<'_> {
     /// The maps of a port, whole, and PORT_QOS_MAP.
     fn port_maps(&mut self, config: &SwitchConfig, name: &str) {
         let qos = &config.qos;
+        if qos.bounce.is_some() {
+            self.warn("switch.qos.bounce: CONFIG_DB remarks in tunnels only; left out".to_owned());
+        }
         let whole = |map: &BTreeMap<u8, u8>, count: u8, absent: fn(u8) -> u8| {
             let value = |from: u8| (from, map.get(&from).copied().unwrap_or(absent(from)));
             (0..count).map(value).collect::<BTreeMap<u8, u8>>()

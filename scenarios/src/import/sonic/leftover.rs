@@ -54,7 +54,10 @@ const READ: &[(&str, &[&str])] = &[
 
 /// Why a table or a field that people may look for is left out.
 const WHY: &[(&str, &str)] = &[
-    ("TC_TO_DSCP_MAP", "remarking (tunnels of dual-ToR) is not simulated"),
+    (
+        "TC_TO_DSCP_MAP",
+        "remarking in tunnels (dual-ToR) is not read; switch.qos.bounce remarks frames that turn",
+    ),
     ("BUFFER_PORT_INGRESS_PROFILE_LIST", "limits of a port as a whole are not simulated"),
     ("BUFFER_PORT_EGRESS_PROFILE_LIST", "limits of a port as a whole are not simulated"),
     ("WRED_PROFILE.yellow_", "RoCE packets are green"),

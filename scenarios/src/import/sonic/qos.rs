@@ -124,6 +124,7 @@ impl<'c> QosTables<'c> {
             tc_to_queue: tc_to_queue.unwrap_or_default(),
             tc_to_pg: tc_to_pg.unwrap_or_default(),
             pfc_to_queue: pfc_to_queue.unwrap_or_default(),
+            bounce: None,
         };
         self.fit(&mut qos);
         self.queues_of(name, asic, &mut qos)?;
