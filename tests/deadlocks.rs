@@ -2,22 +2,9 @@
 
 mod common;
 
-use common::{rocesim, text};
-use models::fabric::{Shards, plan, run};
-use models::report::{OutcomeKind, Report, make};
-use scenarios::resolve::{LoadOptions, load};
+use common::{report, rocesim, text};
+use models::report::{OutcomeKind, Report};
 use serde_json::Value;
-
-/// A report of a scenario with these keys set, on so many shards.
-fn report(scenario: &str, set: &[&str], shards: usize) -> Report {
-    let set = set.iter().map(|key| (*key).to_owned()).collect();
-    let loaded = load(scenario, &LoadOptions { set, ..LoadOptions::default() }).unwrap();
-    let plan = plan(loaded.spec, Shards::Exactly(shards)).unwrap();
-    assert_eq!(plan.shards, shards, "{scenario} is cut");
-    let outcome = run(&plan, |_| true).unwrap();
-    assert_eq!(outcome.violations(), Vec::<String>::new(), "{scenario} {:?}", outcome.reason);
-    make(&outcome, &plan, "")
-}
 
 /// What `check --json` says, and its last line.
 fn check(scenario: &str, set: &[&str]) -> (Vec<Value>, String) {

@@ -4,21 +4,8 @@ mod common;
 
 use std::path::Path;
 
-use common::json_report;
-use models::fabric::{Shards, plan, run};
-use models::report::{OutcomeKind, Report, WatchdogReport, WatchdogStatus, make};
-use scenarios::resolve::{LoadOptions, load};
-
-/// A report of a scenario with these keys set, on so many shards.
-fn report(scenario: &str, set: &[&str], shards: usize) -> Report {
-    let set = set.iter().map(|key| (*key).to_owned()).collect();
-    let loaded = load(scenario, &LoadOptions { set, ..LoadOptions::default() }).unwrap();
-    let plan = plan(loaded.spec, Shards::Exactly(shards)).unwrap();
-    assert_eq!(plan.shards, shards, "{scenario} is cut");
-    let outcome = run(&plan, |_| true).unwrap();
-    assert_eq!(outcome.violations(), Vec::<String>::new(), "{scenario} {:?}", outcome.reason);
-    make(&outcome, &plan, "")
-}
+use common::{json_report, report};
+use models::report::{OutcomeKind, WatchdogReport, WatchdogStatus};
 
 fn watchdog(action: &str, rule: &str) -> String {
     format!(

@@ -6,6 +6,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use models::fabric::{Shards, plan, run};
+use models::report::{Report, make};
+use scenarios::resolve::{LoadOptions, load};
 use serde_json::Value;
 
 pub(crate) fn rocesim(arguments: &[&str], folder: &Path) -> Output {
@@ -24,6 +27,17 @@ pub(crate) fn json_report(arguments: &[&str], folder: &Path) -> Value {
     let mut report: Value = serde_json::from_slice(&output.stdout).unwrap();
     report.as_object_mut().unwrap().remove("performance");
     report
+}
+
+/// A report of a scenario with these keys set, on so many shards; checks what must hold always.
+pub(crate) fn report(scenario: &str, set: &[&str], shards: usize) -> Report {
+    let set = set.iter().map(|key| (*key).to_owned()).collect();
+    let loaded = load(scenario, &LoadOptions { set, ..LoadOptions::default() }).unwrap();
+    let plan = plan(loaded.spec, Shards::Exactly(shards)).unwrap();
+    assert_eq!(plan.shards, shards, "{scenario} is cut");
+    let outcome = run(&plan, |_| true).unwrap();
+    assert_eq!(outcome.violations(), Vec::<String>::new(), "{scenario} {:?}", outcome.reason);
+    make(&outcome, &plan, "")
 }
 
 /// Prints past the test harness, which shows the output of failed tests only.

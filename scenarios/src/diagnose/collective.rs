@@ -17,13 +17,18 @@ use crate::check::dcqcn_is_on;
 const CHANNELS_MAX: u32 = 64;
 
 /// All findings about collectives; `even`: ECMP spreads flows well.
-pub(super) fn findings(report: &Report, plan: &Plan, even: bool) -> Vec<Finding> {
+pub(super) fn findings(
+    report: &Report,
+    plan: &Plan,
+    flows: &FlowsByPort,
+    even: bool,
+) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (number, collective) in (0..).zip(&report.collectives) {
         if collective.nodes < 2 {
             continue;
         }
-        let Some(job) = Job::new(report, plan, number, collective) else { continue };
+        let Some(job) = Job::new(report, plan, flows, number, collective) else { continue };
         let limits = [job.gdr_off(), job.pcie_limited(), job.few_channels(), job.nvlink_limited()];
         let limited = limits.iter().any(Option::is_some);
         let mut found: Vec<Finding> = limits.into_iter().flatten().collect();
@@ -68,6 +73,7 @@ pub fn ceiling(plan: &Plan, job: u32) -> Option<f64> {
 pub(super) struct Job<'a> {
     pub(super) report: &'a Report,
     pub(super) plan: &'a Plan,
+    pub(super) flows: &'a FlowsByPort,
     pub(super) number: u32,
     pub(super) collective: &'a CollectiveReport,
     /// GB/s; see [`ceiling`].
@@ -80,6 +86,7 @@ impl<'a> Job<'a> {
     fn new(
         report: &'a Report,
         plan: &'a Plan,
+        flows: &'a FlowsByPort,
         number: u32,
         collective: &'a CollectiveReport,
     ) -> Option<Self> {
@@ -87,7 +94,7 @@ impl<'a> Job<'a> {
         let qps = plan.wiring.qps.iter().enumerate();
         let own = qps.filter(|(_, qp)| matches!(qp.role, Role::Data { job, .. } if job == number));
         let qps = own.map(|(qp, _)| qp).collect();
-        Some(Job { report, plan, number, collective, ceiling, qps })
+        Some(Job { report, plan, flows, number, collective, ceiling, qps })
     }
 
     pub(super) fn name(&self) -> String {
@@ -395,7 +402,7 @@ impl<'a> Job<'a> {
         if paused(&victim) < enough {
             return None;
         }
-        let flows = FlowsByPort::new(self.plan);
+        let flows = self.flows;
         let same_class = |flow: &usize| self.priority(*flow) == Some(priority);
         // along the pauses: the queue behind a paused port that is deepest, until one is not paused
         let mut root = victim;

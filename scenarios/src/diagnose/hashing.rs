@@ -14,9 +14,8 @@ use super::{FlowsByPort, finding, flow_name};
 use crate::stats;
 
 /// Equal-cost links that carry very different loads because flows collide.
-pub(super) fn ecmp_imbalance(report: &Report, plan: &Plan) -> Option<Finding> {
+pub(super) fn ecmp_imbalance(report: &Report, plan: &Plan, flows: &FlowsByPort) -> Option<Finding> {
     let wiring = &plan.wiring;
-    let flows = FlowsByPort::new(plan);
     let mut targets: Vec<u32> = wiring.qps.iter().map(|qp| qp.target_address).collect();
     targets.sort_unstable();
     targets.dedup();

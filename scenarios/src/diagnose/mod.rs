@@ -89,16 +89,17 @@ pub fn findings(report: &Report, plan: &Plan, outcome: &Outcome, pauses: &Pauses
     findings.extend(storms::findings(report, plan));
     findings.extend(headroom::idle_headroom(report, plan));
     findings.extend(receiver_limited(report, plan));
-    let uneven = hashing::ecmp_imbalance(report, plan);
+    let flows = FlowsByPort::new(plan);
+    let uneven = hashing::ecmp_imbalance(report, plan, &flows);
     let even = uneven.is_none();
     findings.extend(uneven);
     findings.extend(incast(report, plan));
-    findings.extend(sharing::findings(report, plan));
-    findings.extend(recovery::slow_recovery(report, plan));
+    findings.extend(sharing::findings(report, plan, &flows));
+    findings.extend(recovery::slow_recovery(report, plan, &flows));
     findings.extend(limits::windows(report, plan));
     findings.extend(idle::idle_ports(report, plan));
     findings.extend(truncated_samples(plan, outcome));
-    findings.extend(collective::findings(report, plan, even));
+    findings.extend(collective::findings(report, plan, &flows, even));
     findings.extend(pauses::findings(report, plan, pauses, &findings));
     rank::rank(&mut findings, report);
     findings

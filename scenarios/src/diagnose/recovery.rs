@@ -15,16 +15,15 @@ const FULL: f64 = 0.8;
 const SLOW: f64 = 0.7;
 
 /// DCQCN keeps flows below their share of links that are not full, over the measured window.
-pub(super) fn slow_recovery(report: &Report, plan: &Plan) -> Option<Finding> {
+pub(super) fn slow_recovery(report: &Report, plan: &Plan, flows: &FlowsByPort) -> Option<Finding> {
     if report.totals.cnp_handled == 0 {
         return None;
     }
     let [from, to] = plan.wiring.measure.map(Time::as_secs);
     let window = [from, to.min(report.simulated_time_s)];
-    let flows = FlowsByPort::new(plan);
     let slow = (0..plan.wiring.data_qps as usize)
         .filter(|flow| is_free(&plan.wiring.qps[*flow], &report.flows[*flow], window))
-        .filter_map(|flow| Slow::of(report, plan, &flows, flow, window));
+        .filter_map(|flow| Slow::of(report, plan, flows, flow, window));
     let slow: Vec<Slow> = slow.collect();
     let worst = slow.iter().min_by(|a, b| a.part.total_cmp(&b.part))?;
     let dcqcn = reacts(plan, &plan.wiring.qps[worst.flow])?;

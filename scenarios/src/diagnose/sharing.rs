@@ -22,11 +22,10 @@ const DEEP: f64 = 10.0;
 const PERIODS: u64 = 50;
 
 /// Findings about flows that meet at a port which marks.
-pub(super) fn findings(report: &Report, plan: &Plan) -> Vec<Finding> {
+pub(super) fn findings(report: &Report, plan: &Plan, flows: &FlowsByPort) -> Vec<Finding> {
     if report.totals.ecn_marked_packets == 0 {
         return Vec::new();
     }
-    let flows = FlowsByPort::new(plan);
     let mut marking: Vec<usize> =
         (0..report.ports.len()).filter(|port| report.ports[*port].ecn_marked_packets > 0).collect();
     // those that mark most first

@@ -10,7 +10,7 @@ use models::topology::NodeKind;
 use serde_json::json;
 
 use super::collective::Job;
-use super::{FlowsByPort, finding};
+use super::finding;
 
 /// A link between switches is full that is busy for this share of the time, start and end included.
 const FULL: f64 = 0.85;
@@ -83,7 +83,7 @@ impl Job<'_> {
 
     /// The part of what a port carries that is the collective's.
     fn own_share(&self, port: u32) -> f64 {
-        let flows = FlowsByPort::new(self.plan);
+        let flows = self.flows;
         let bytes = |flow: &u32| self.report.flows[*flow as usize].delivered_bytes as f64;
         let all: f64 = flows.of(port as usize).iter().map(bytes).sum();
         let own = |flow: &&u32| self.qps.binary_search(&(**flow as usize)).is_ok();
