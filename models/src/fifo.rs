@@ -17,7 +17,7 @@ impl<T> Default for Fifo<T> {
     }
 }
 
-impl<T: Copy> Fifo<T> {
+impl<T: Copy + Default> Fifo<T> {
     /// How many values wait.
     #[inline]
     pub fn len(&self) -> usize {
@@ -39,7 +39,7 @@ impl<T: Copy> Fifo<T> {
     #[inline]
     pub fn push(&mut self, value: T) {
         if self.len() == self.slots.len() {
-            self.grow(value);
+            self.grow();
         }
         let place = self.place(self.len);
         self.slots[place] = value;
@@ -47,11 +47,11 @@ impl<T: Copy> Fifo<T> {
     }
 
     #[cold]
-    fn grow(&mut self, filler: T) {
+    fn grow(&mut self) {
         let room = (2 * self.slots.len()).max(16);
         let mut slots = Vec::with_capacity(room);
         slots.extend(self.iter().copied());
-        slots.resize(room, filler);
+        slots.resize(room, T::default());
         (self.slots, self.head) = (slots.into_boxed_slice(), 0);
     }
 
@@ -59,6 +59,13 @@ impl<T: Copy> Fifo<T> {
     #[inline]
     pub fn front(&self) -> Option<&T> {
         if self.is_empty() { None } else { self.slots.get(self.place(0)) }
+    }
+
+    /// The first value.
+    #[inline]
+    pub fn front_mut(&mut self) -> Option<&mut T> {
+        let place = self.place(0);
+        if self.is_empty() { None } else { self.slots.get_mut(place) }
     }
 
     /// The first value and its place: as long as both stay, none has been taken.
@@ -86,10 +93,16 @@ impl<T: Copy> Fifo<T> {
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
         let value = *self.front()?;
+        self.advance();
+        Some(value)
+    }
+
+    /// Forgets the first value, of which there is one.
+    #[inline]
+    pub fn advance(&mut self) {
         self.len -= 1;
         // a queue that was empty begins at the front again, whose memory is near
         self.head = if self.len == 0 { 0 } else { self.head.wrapping_add(1) };
-        Some(value)
     }
 
     /// The value behind so many others.

@@ -96,11 +96,11 @@ impl Pipe {
         self.frames.prefetch_end();
     }
 
-    /// Takes the frame that arrives now, and when to look again.
+    /// Takes the frame that arrives now, of which there is one; returns when to look again.
     #[inline]
-    pub fn pop(&mut self) -> Option<(Packet, Option<Time>)> {
-        let (_, packet) = self.frames.pop()?;
-        Some((packet, self.frames.front().map(|(arrival, _)| *arrival)))
+    pub fn advance(&mut self) -> Option<Time> {
+        self.frames.advance();
+        self.frames.front().map(|(arrival, _)| *arrival)
     }
 
     /// Why the frame that arrives now is lost, if it is.

@@ -1,8 +1,9 @@
 //! A frame in flight: small and copied by value.
 
 /// What a frame is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
+    #[default]
     /// Part of a WRITE; travels from the QP's source to its target.
     Data,
     /// Acknowledges all PSNs up to and including `psn`; travels back.
@@ -16,7 +17,7 @@ pub enum Kind {
 }
 
 /// A frame. Sizes are L2 bytes with FCS (`buffer_len`), without preamble and gap.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Packet {
     /// The QP (meaningless for PFC).
     pub qp: u32,

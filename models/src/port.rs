@@ -13,7 +13,7 @@ use crate::link::Pipe;
 use crate::packet::Packet;
 use crate::pfc::{PauseState, PfcSender};
 use crate::scheduler::{Scheduler, Turn};
-use crate::switch::{QueueWatch, WatchdogConfig};
+use crate::switch::{PortWred, QueueWatch, WatchdogConfig};
 use crate::wire::LinkClock;
 
 /// Frames of a queue that are looked at to know whose they are.
@@ -90,13 +90,20 @@ impl Queue {
         self.packets.push(packet);
     }
 
+    /// The frame at its head.
     #[inline]
-    fn pop(&mut self, now: Time) -> Option<Packet> {
-        let packet = self.packets.pop()?;
+    pub(crate) fn head(&mut self) -> Option<&mut Packet> {
+        self.packets.front_mut()
+    }
+
+    #[inline]
+    fn pop(&mut self, now: Time) -> Packet {
+        let packet = *self.packets.front().expect("the queue has a frame");
+        self.packets.advance();
         let len = u64::from(packet.len);
         self.moment = self.moment.wrapping_add(u128::from(len) * u128::from(now.ps()));
         self.bytes -= len;
-        Some(packet)
+        packet
     }
 
     /// A frame of this length comes and leaves at once.
@@ -132,7 +139,7 @@ pub(crate) struct Transmitter {
     nonempty: u8,
     /// Queues told to pause, from downstream: as in [`Aside`].
     paused: u8,
-    /// [`CROSSES`], [`PFC_WAITS`], [`LAZY`].
+    /// [`CROSSES`], [`PFC_WAITS`], [`LAZY`], [`MARKS_EARLY`].
     flags: u8,
     turn: Turn,
 }
@@ -165,6 +172,8 @@ const PFC_WAITS: u8 = 2;
 /// What waits here need not be looked after while frames are on their way: see
 /// [`fabric::lazy`](crate::fabric).
 const LAZY: u8 = 4;
+/// Frames that come may be marked.
+const MARKS_EARLY: u8 = 8;
 
 impl Transmitter {
     /// An idle one; its wiring is for the caller to set.
@@ -185,6 +194,29 @@ impl Transmitter {
             flags: if crosses { CROSSES } else { 0 } | if lazy { LAZY } else { 0 },
             turn,
         }
+    }
+
+    /// From now on it marks so: the number of `wred`, and what it is.
+    pub(crate) fn set_marking(&mut self, number: u16, wred: &PortWred) {
+        self.wred = number;
+        self.flags = self.flags & !MARKS_EARLY | if wred.at_enqueue { MARKS_EARLY } else { 0 };
+    }
+
+    /// True if frames that come may be marked.
+    #[inline]
+    pub(crate) fn marks_early(&self) -> bool {
+        self.flags & MARKS_EARLY != 0
+    }
+
+    /// True if a frame for this queue that comes now would leave at once, before any other.
+    #[inline]
+    pub(crate) fn passes(&self, now: Time, queue: u8) -> bool {
+        let Transmitter { busy_until, nonempty, paused, flags, turn, .. } = self;
+        now > *busy_until
+            && flags & (PFC_WAITS | MARKS_EARLY) == 0
+            && nonempty & !paused == 0
+            && paused & (1 << (queue & 7)) == 0
+            && turn.is_plain()
     }
 
     /// True if what waits need not always be looked after.
@@ -348,27 +380,21 @@ impl Port {
     /// Puts a frame into its queue.
     #[inline]
     pub(crate) fn enqueue(&mut self, now: Time, packet: Packet) {
-        self.tx.nonempty |= 1 << packet.queue;
-        self.queues[usize::from(packet.queue)].push(now, packet);
+        let queue = packet.queue & 7;
+        self.tx.nonempty |= 1 << queue;
+        self.queues[usize::from(queue)].push(now, packet);
     }
 
-    /// True if a frame that comes now would leave at once, before any other: it counts as having
-    /// been queued, and need not be.
+    /// A frame passes ([`Transmitter::passes`]): it counts as having been queued, and is not.
     #[inline]
-    pub(crate) fn passes(&mut self, now: Time, packet: &Packet) -> bool {
-        let Transmitter { busy_until, nonempty, paused, flags, turn, .. } = &mut self.tx;
-        let bit = 1 << packet.queue;
-        let free = now > *busy_until && *flags & PFC_WAITS == 0 && *nonempty & !*paused == 0;
-        if !free || *paused & bit != 0 || turn.only(bit).is_none() {
-            return false;
-        }
-        self.queues[usize::from(packet.queue)].pass(packet.len);
-        true
+    pub(crate) fn pass(&mut self, packet: &Packet) {
+        self.tx.turn.only(1 << (packet.queue & 7));
+        self.queues[usize::from(packet.queue & 7)].pass(packet.len);
     }
 
-    /// Takes the next frame from the `allowed` queues (a bit each).
+    /// The queue among the `allowed` ones (a bit each) whose turn it is.
     #[inline(always)]
-    pub(crate) fn dequeue(&mut self, now: Time, allowed: u8) -> Option<Packet> {
+    pub(crate) fn choose(&mut self, allowed: u8) -> Option<usize> {
         let eligible = self.tx.nonempty & allowed;
         if eligible == 0 {
             return None;
@@ -377,11 +403,25 @@ impl Port {
             let head = |queue: usize| self.queues[queue].head_len();
             self.aside.scheduler.pick(&mut self.tx.turn, eligible, head)
         });
-        let packet = self.queues[queue].pop(now);
-        if self.queues[queue].packets.is_empty() {
+        Some(queue % PRIORITIES)
+    }
+
+    /// Takes the frame at the head of a queue, which has one.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, now: Time, queue: usize) -> Packet {
+        let waiting = &mut self.queues[queue % PRIORITIES];
+        let packet = waiting.pop(now);
+        if waiting.packets.is_empty() {
             self.tx.nonempty &= !(1 << queue);
         }
         packet
+    }
+
+    /// Takes the next frame from the `allowed` queues (a bit each).
+    #[inline]
+    pub(crate) fn dequeue(&mut self, now: Time, allowed: u8) -> Option<Packet> {
+        let queue = self.choose(allowed)?;
+        Some(self.take(now, queue))
     }
 
     /// Frames in a queue.

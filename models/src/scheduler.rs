@@ -25,6 +25,12 @@ pub struct Turn {
 }
 
 impl Turn {
+    /// True if no queue holds credit that it might forfeit.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.credited == 0
+    }
+
     /// The queue, if only one is `eligible` (a bit each, at least one) and none holds credit that
     /// it would forfeit.
     #[inline]

@@ -23,7 +23,7 @@ pub trait Model: Send {
 
     /// Handles one event at `agenda.now()`.
     fn handle(&mut self, event: Self::Event, agenda: &mut Agenda<Self::Event, Self::Message>);
-    /// True if thousands of events will be pending at a time.
+    /// True if thousands of events will be pending at a time: [`Model::foresee`] is called then.
     fn crowded(&self) -> bool {
         false
     }
@@ -106,6 +106,8 @@ pub struct Engine<M: Model> {
 
 struct Shard<M: Model> {
     model: M,
+    /// What [`Model::crowded`] says.
+    crowded: bool,
     agenda: Agenda<M::Event, M::Message>,
     events: u64,
 }
@@ -120,7 +122,10 @@ impl<M: Model> Engine<M> {
         assert!(models.len() == 1 || !lookahead.is_zero(), "shards need a lookahead");
         let shards = models
             .into_iter()
-            .map(|model| Shard { agenda: Agenda::new(model.crowded()), model, events: 0 })
+            .map(|model| {
+                let crowded = model.crowded();
+                Shard { model, crowded, agenda: Agenda::new(crowded), events: 0 }
+            })
             .collect();
         Engine { shards, lookahead }
     }
@@ -162,19 +167,27 @@ impl<M: Model> Shard<M> {
     fn handle(&mut self, end: Time, count: u64) -> bool {
         for _ in 0..count {
             let Some(event) = self.agenda.pop_before(end) else { return false };
-            if let Some(event) = self.agenda.ahead(3) {
-                self.model.foresee(event, 1);
-                if let Some(event) = self.agenda.ahead(7) {
-                    self.model.foresee(event, 2);
-                }
-                if let Some(event) = self.agenda.ahead(11) {
-                    self.model.foresee(event, 3);
-                }
+            if self.crowded {
+                self.foresee();
             }
             self.model.handle(event, &mut self.agenda);
             self.events += 1;
         }
         true
+    }
+
+    /// Lets the model ask for the memory of what comes next.
+    #[inline]
+    fn foresee(&self) {
+        if let Some(event) = self.agenda.ahead(3) {
+            self.model.foresee(event, 1);
+            if let Some(event) = self.agenda.ahead(7) {
+                self.model.foresee(event, 2);
+            }
+            if let Some(event) = self.agenda.ahead(11) {
+                self.model.foresee(event, 3);
+            }
+        }
     }
 }
 

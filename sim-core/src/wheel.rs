@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 
 use crate::time::Time;
 
-/// A slot is 2^12 or 2^13 ps wide, so that an entry's place in it and its code fit into 45 bits.
+/// A slot is 2^12 or 2^13 ps wide.
 const NARROW: u32 = 12;
 const WIDE: u32 = 13;
 const SLOTS: usize = 4096;
@@ -33,6 +33,8 @@ pub(crate) struct Wheel {
     free: u32,
     /// The slot whose entries are in `keys`, counted from time 0.
     open: u64,
+    /// The part of their times that keys of the open slot lack.
+    base: u64,
     /// The open slot's keys, the next one last.
     keys: Vec<u64>,
     far: BinaryHeap<Reverse<(Time, u32)>>,
@@ -44,6 +46,18 @@ pub(crate) struct Wheel {
 struct Node {
     key: u64,
     next: u32,
+}
+
+/// An entry within its slot: the low bits of its time, then the code. (A slot ends where the high
+/// bits change, if not before.)
+#[inline]
+fn key_of(time: Time, code: u32) -> u64 {
+    time.ps() << 32 | u64::from(code)
+}
+
+#[inline]
+fn time_of(base: u64, key: u64) -> Time {
+    Time::from_ps(base | key >> 32)
 }
 
 impl Wheel {
@@ -58,21 +72,17 @@ impl Wheel {
             nodes: Vec::with_capacity(1024),
             free: NONE,
             open: 0,
+            base: 0,
             keys: Vec::with_capacity(256),
             far: BinaryHeap::with_capacity(1024),
             far_slot: u64::MAX,
         }
     }
 
-    /// An entry within its slot: the picoseconds from the slot's start, then the code.
+    /// The part of the times in a slot that their keys lack.
     #[inline]
-    fn key_of(&self, time: Time, code: u32) -> u64 {
-        (time.ps() & ((1 << self.shift) - 1)) << 32 | u64::from(code)
-    }
-
-    #[inline]
-    fn time_of(&self, slot: u64, key: u64) -> Time {
-        Time::from_ps((slot << self.shift) + (key >> 32))
+    fn base_of(&self, slot: u64) -> u64 {
+        (slot << self.shift) & !u64::from(u32::MAX)
     }
 
     /// Puts an entry in.
@@ -85,7 +95,7 @@ impl Wheel {
             return self.push_aside(time, code);
         }
         let index = slot as usize % SLOTS;
-        let node = Node { key: self.key_of(time, code), next: self.heads[index] };
+        let node = Node { key: key_of(time, code), next: self.heads[index] };
         self.occupied[index / 64] |= 1 << (index % 64);
         self.words |= 1 << (index / 64);
         self.heads[index] = self.free;
@@ -105,7 +115,7 @@ impl Wheel {
     fn push_aside(&mut self, time: Time, code: u32) {
         let slot = time.ps() >> self.shift;
         if slot == self.open {
-            let key = self.key_of(time, code);
+            let key = key_of(time, code);
             let later = self.keys.iter().rev().take_while(|other| **other < key).count();
             self.keys.insert(self.keys.len() - later, key);
         } else {
@@ -117,7 +127,7 @@ impl Wheel {
     /// The time of the first entry.
     pub(crate) fn next_time(&self) -> Option<Time> {
         if let Some(key) = self.keys.last() {
-            return Some(self.time_of(self.open, *key));
+            return Some(time_of(self.base, *key));
         }
         let near = self.next_slot().map(|slot| {
             let mut at = self.heads[slot as usize % SLOTS];
@@ -126,7 +136,7 @@ impl Wheel {
                 least = least.min(node.key);
                 at = node.next;
             }
-            self.time_of(slot, least)
+            time_of(self.base_of(slot), least)
         });
         let far = self.far.peek().map(|Reverse((time, _))| *time);
         near.into_iter().chain(far).min()
@@ -139,7 +149,7 @@ impl Wheel {
             return None;
         }
         let key = *self.keys.last()?;
-        let time = self.time_of(self.open, key);
+        let time = time_of(self.base, key);
         if time >= end {
             return None;
         }
@@ -161,14 +171,13 @@ impl Wheel {
         if slot > end.ps().saturating_sub(1) >> self.shift {
             return false;
         }
-        self.open = slot;
+        (self.open, self.base) = (slot, self.base_of(slot));
         if slot == near {
             self.gather(slot as usize % SLOTS);
         }
         while self.far_slot == slot {
             if let Some(Reverse((time, code))) = self.far.pop() {
-                let key = self.key_of(time, code);
-                self.keys.push(key);
+                self.keys.push(key_of(time, code));
             }
             let next = self.far.peek();
             self.far_slot = next.map_or(u64::MAX, |Reverse((time, _))| time.ps() >> self.shift);

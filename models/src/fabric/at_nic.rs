@@ -19,6 +19,7 @@ impl<P: Probe> Fabric<P> {
     }
 
     /// Control frames first, then QPs in turn.
+    #[inline(never)]
     pub(super) fn send_from_nic(&mut self, port: u32, agenda: &mut Queue) {
         let now = agenda.now();
         let index = self.nic_of(port);
@@ -37,7 +38,7 @@ impl<P: Probe> Fabric<P> {
         if let Some(packet) = packet {
             self.tally.injected += 1;
             self.tally.injected_bytes += u64::from(packet.len);
-            self.transmit(port, packet, now, agenda);
+            self.transmit(port, &packet, now, agenda);
         }
         self.wake_for_next(index, port, allowed, paused, agenda);
     }

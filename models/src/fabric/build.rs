@@ -352,11 +352,9 @@ impl Plan {
             let ports = ports.filter_map(|port| self.spec.switch_ports[port.index()].as_deref());
             Switch {
                 first_mmu,
-                slices: buffer.mmus.len() as u32,
                 first_pipeline,
                 pipeline: config.pipeline,
                 places: buffer.places.clone(),
-                cell: config.buffer.cell.get() as u32,
                 ecmp: Ecmp::new(&config.ecmp, topology.node(node).number),
                 xoffs: 0,
                 storms: 0,
@@ -452,7 +450,8 @@ impl Plan {
             let lazy = in_any_order && !crosses && may_be_lazy;
             let mut tx = Transmitter::new(scheduler.turn(), crosses, lazy);
             tx.arrival_delay = wire.arrival_delay;
-            (tx.peer, tx.mmu, tx.base, tx.wred) = (wire.peer, mmu, base, wred);
+            (tx.peer, tx.mmu, tx.base) = (wire.peer, mmu, base);
+            tx.set_marking(wred, &tables.wreds[usize::from(wred)]);
             let rx = Arrivals {
                 pipe,
                 bytes: 0,

@@ -36,12 +36,12 @@ pub enum Event {
     FlowStart(u32),
     /// Something is due in the collectives that this host (by node) runs.
     Host(u32),
-    /// This change of `Wiring::faults` is due.
-    Fault(u32),
     /// The PFC watchdog of this port looks.
     Watch(u32),
     /// The pause storm of this NIC begins or ends.
     PauseStorm(u32),
+    /// This change of `Wiring::faults` is due.
+    Fault(u32),
 }
 
 /// Bits of a code that name the component.
@@ -61,9 +61,9 @@ impl Code for Event {
             Event::Timeout(port) => (7, port),
             Event::FlowStart(port) => (8, port),
             Event::Host(node) => (9, node),
-            Event::Fault(change) => (12, change),
             Event::Watch(port) => (10, port),
             Event::PauseStorm(port) => (11, port),
+            Event::Fault(change) => (12, change),
         };
         debug_assert!(component >> COMPONENT == 0);
         kind << COMPONENT | component

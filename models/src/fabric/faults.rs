@@ -98,8 +98,9 @@ impl<P: Probe> Fabric<P> {
         let wred = intern(&mut self.wreds, setting.wred.clone());
         let classifier = intern(&mut self.classifiers, setting.classifier.clone());
         let state = &mut self.ports[port as usize];
-        (state.tx.wred, state.rx.classifier) =
-            (wred.unwrap_or(state.tx.wred), classifier.unwrap_or(state.rx.classifier));
+        let wred = wred.unwrap_or(state.tx.wred);
+        state.tx.set_marking(wred, &self.wreds[usize::from(wred)]);
+        state.rx.classifier = classifier.unwrap_or(state.rx.classifier);
         // the PFC of a port with a watchdog does not change
         if self.ports[port as usize].aside.watchdog.is_none() {
             self.silence(port, setting.silent, agenda);

@@ -215,7 +215,6 @@ impl<P: Probe> Model for Fabric<P> {
     #[inline]
     fn foresee(&self, event: Event, calls: usize) {
         match event {
-            _ if !self.large => {}
             Event::Deliver(port) => self.foresee_delivery(port, calls),
             Event::Depart(port) => self.foresee_departure(port, calls),
             _ => {}
@@ -290,7 +289,8 @@ impl<P: Probe> Fabric<P> {
     #[inline(always)]
     fn deliver(&mut self, port: u32, agenda: &mut Queue) {
         let rx = &mut self.ports[port as usize].rx;
-        let Some((packet, next)) = rx.pipe.pop() else { return };
+        let Some(&packet) = rx.pipe.next() else { return };
+        let next = rx.pipe.advance();
         if let Some(next) = next {
             agenda.at(next, Event::Deliver(port));
         }
@@ -313,7 +313,7 @@ impl<P: Probe> Fabric<P> {
             if self.limited && self.waits_for_pipeline(port, &packet, agenda) {
                 return;
             }
-            self.arrive_at_switch(port, packet, agenda);
+            self.arrive_at_switch(port, &mut { packet }, agenda);
         } else {
             self.arrive_at_nic(port, packet, agenda);
         }
@@ -369,7 +369,7 @@ impl<P: Probe> Fabric<P> {
     }
 
     /// Sends the next frame of a port that is idle at `start`, if there is one.
-    #[inline]
+    #[inline(always)]
     fn send_next(&mut self, port: u32, start: Time, agenda: &mut Queue) {
         let state = &mut self.ports[port as usize];
         if state.pfc_waits()
@@ -386,7 +386,7 @@ impl<P: Probe> Fabric<P> {
 
     /// Puts a frame on the wire.
     #[inline(always)]
-    pub(crate) fn transmit(&mut self, port: u32, packet: Packet, now: Time, agenda: &mut Queue) {
+    pub(crate) fn transmit(&mut self, port: u32, packet: &Packet, now: Time, agenda: &mut Queue) {
         let wire_len = u64::from(packet.len) + self.gap;
         let Port { tx, aside, .. } = &mut self.ports[port as usize];
         tx.busy_until = now
@@ -402,16 +402,17 @@ impl<P: Probe> Fabric<P> {
         }
         let arrival = tx.busy_until + tx.arrival_delay;
         let peer = tx.peer;
-        self.probe.transmit(now, PortId(port), &packet);
+        self.probe.transmit(now, PortId(port), packet);
         if tx.crosses() {
-            let crossing = Crossing { port: peer, arrival, packet };
+            let crossing = Crossing { port: peer, arrival, packet: *packet };
             agenda.send(usize::from(self.wiring.wires[port as usize].peer_shard), crossing);
-        } else if let Some(time) = self.ports[peer as usize].rx.pipe.push(arrival, packet) {
+        } else if let Some(time) = self.ports[peer as usize].rx.pipe.push(arrival, *packet) {
             agenda.at(time, Event::Deliver(peer));
         }
     }
 
     /// Sends a PFC frame; anything else that waits goes after it.
+    #[inline(never)]
     fn send_pfc(&mut self, port: u32, priority: u8, quanta: u16, start: Time, agenda: &mut Queue) {
         let mut packet = Packet::new(Kind::Pfc, 0, 0, self.wiring.frames.pfc);
         packet.queue = priority;
@@ -422,7 +423,7 @@ impl<P: Probe> Fabric<P> {
         } else {
             counters.tx_resume[usize::from(priority)] += 1;
         }
-        self.transmit(port, packet, start, agenda);
+        self.transmit(port, &packet, start, agenda);
         let tx = &self.ports[port as usize].tx;
         if !tx.lazy() || tx.has_next() {
             self.look_after(port, agenda);

@@ -111,9 +111,9 @@ impl<P: Probe> Fabric<P> {
     pub(super) fn xoff_cause(&mut self, port: u32, packet: &Packet, out: u32) -> Cause {
         let Port { rx, aside, .. } = &self.ports[port as usize];
         let switch = &self.switches[rx.owner as usize];
-        let (used, headroom) =
-            self.mmus[rx.mmu as usize].ingress_use(rx.base as usize + usize::from(packet.pg));
-        let holds = u64::from(used + headroom) * u64::from(switch.cell);
+        let mmu = &self.mmus[rx.mmu as usize];
+        let (used, headroom) = mmu.ingress_use(rx.base as usize + usize::from(packet.pg));
+        let holds = u64::from(used + headroom) * u64::from(mmu.cell);
         let (first, slot) = (rx.place, usize::from(packet.pg));
         let bytes = |port: u32, queue: u8| {
             let own = if (port, queue) == (out, packet.queue) { packet.len } else { 0 };

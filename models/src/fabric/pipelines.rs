@@ -41,6 +41,6 @@ impl<P: Probe> Fabric<P> {
             agenda.at(next, Event::Pipeline(number));
         }
         self.tally.last_activity = now;
-        self.arrive_at_switch(port, packet, agenda);
+        self.arrive_at_switch(port, &mut { packet }, agenda);
     }
 }

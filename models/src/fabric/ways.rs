@@ -36,7 +36,7 @@ impl Ways {
     }
 
     /// The egress port of a frame at the switch that it has reached, by `port`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next(
         &mut self,
         port: u32,
@@ -45,15 +45,28 @@ impl Ways {
         switches: &[Switch],
     ) -> Option<u32> {
         let back = packet.kind != Kind::Data;
-        let mut first = self.first[packet.qp as usize][usize::from(back)];
+        let first = self.first[packet.qp as usize][usize::from(back)];
         if first == NONE {
-            if let Some(routes) = self.routes {
-                return step(port, packet, wiring, wiring.routes_after(routes), switches);
-            }
-            first = self.follow(packet.qp, back, wiring, switches);
+            return self.find(port, packet, wiring, switches);
         }
         let passed = wiring.frames.ttl - packet.ttl;
         self.ports.get(first as usize + usize::from(passed)).copied().filter(|port| *port != NONE)
+    }
+
+    /// The same where no way is kept yet, or ever.
+    #[cold]
+    fn find(
+        &mut self,
+        port: u32,
+        packet: &Packet,
+        wiring: &Wiring,
+        switches: &[Switch],
+    ) -> Option<u32> {
+        if let Some(routes) = self.routes {
+            return step(port, packet, wiring, wiring.routes_after(routes), switches);
+        }
+        self.follow(packet.qp, packet.kind != Kind::Data, wiring, switches);
+        self.next(port, packet, wiring, switches)
     }
 
     /// That port, if the way is known.
@@ -64,8 +77,7 @@ impl Ways {
         self.ports.get((first as usize).checked_add(usize::from(ttl - packet.ttl))?).copied()
     }
 
-    #[cold]
-    fn follow(&mut self, qp: u32, back: bool, wiring: &Wiring, switches: &[Switch]) -> u32 {
+    fn follow(&mut self, qp: u32, back: bool, wiring: &Wiring, switches: &[Switch]) {
         let ecmp = |node: u32| {
             let port = wiring.topology.ports_of(NodeId(node)).next()?;
             switches.get(wiring.wires[port.index()].owner as usize).map(|s| s.ecmp.clone())
@@ -75,7 +87,6 @@ impl Ways {
         self.ports.extend(&way[1..]);
         self.ports.push(NONE);
         self.first[qp as usize][usize::from(back)] = first;
-        first
     }
 }
 

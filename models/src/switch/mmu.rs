@@ -79,10 +79,11 @@ struct Account {
     used: u32,
     headroom_used: u32,
     reserve: u32,
-    /// A static limit.
+    /// A static limit; 0 if it is dynamic.
     limit: u32,
-    /// The n of a dynamic limit; [`STATIC`] if there is none.
-    n: i8,
+    /// A dynamic limit is 2^raise / 2^lower of what is free; a static one has [`NOTHING`] of it.
+    raise: u8,
+    lower: u8,
     pool: u8,
     lossless: bool,
     /// [`XOFF`], [`WATCHED`].
@@ -91,7 +92,8 @@ struct Account {
     profile: u16,
 }
 
-const STATIC: i8 = i8::MIN;
+/// All bits of a count of cells.
+const NOTHING: u8 = 63;
 /// XOFF holds.
 const XOFF: u8 = 1;
 /// The group counts as not calm, whatever it holds.
@@ -99,13 +101,21 @@ const WATCHED: u8 = 2;
 
 impl Account {
     fn new(profile: &Profile, index: usize) -> Self {
-        let (limit, n) = match profile.threshold {
-            Threshold::Static(cells) => (cells, STATIC),
-            Threshold::Dynamic(n) => (0, n),
+        let (limit, raise, lower) = match profile.threshold {
+            Threshold::Static(cells) => (cells, 0, NOTHING),
+            Threshold::Dynamic(n) => (0, n.max(0) as u8 & 31, (-n).max(0) as u8 & 31),
         };
         let Profile { pool, lossless, reserve, .. } = *profile;
         let (used, headroom_used, state, profile) = (0, 0, 0, index as u16);
-        Account { used, headroom_used, reserve, limit, n, pool, lossless, state, profile }
+        #[rustfmt::skip]
+        let account =
+            Account { used, headroom_used, reserve, limit, raise, lower, pool, lossless, state, profile };
+        account
+    }
+
+    #[inline]
+    fn pool(&self) -> usize {
+        usize::from(self.pool) % POOLS_MAX
     }
 
     #[inline]
@@ -115,31 +125,37 @@ impl Account {
 
     /// The limit of its shared part where so many cells of its pool are free.
     #[inline]
-    fn limit(&self, free: u32) -> u32 {
-        if self.n == STATIC {
-            return self.limit;
-        }
-        let free = u64::from(free);
-        let limit = if self.n >= 0 { free << (self.n & 31) } else { free >> (-self.n & 31) };
-        u32::try_from(limit).unwrap_or(u32::MAX)
+    fn limit(&self, free: u32) -> u64 {
+        let dynamic = u64::from(free) << (self.raise & 63) >> (self.lower & 63);
+        dynamic.max(u64::from(self.limit))
     }
 }
+
+/// Pools of an MMU.
+pub const POOLS_MAX: usize = 16;
 
 /// The MMU of one slice of a switch.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub struct Mmu {
-    pools: Box<[Pool]>,
+    /// Those that there are; an array, so that no look-up can miss.
+    pools: [Pool; POOLS_MAX],
     /// Equal ones stand here once.
     profiles: Box<[Profile]>,
-    /// By port x 8 + priority.
-    groups: Box<[Account]>,
-    queues: Box<[Account]>,
+    /// The groups, by port x 8 + priority, and then the queues.
+    accounts: Box<[Account]>,
+    first_queue: u32,
+    /// Bytes of a cell.
+    pub cell: u32,
+    /// MMUs of its switch.
+    pub slices: u32,
 }
 
 impl Mmu {
-    /// An MMU with these pools; `groups` and `queues` are given port by port, 8 each.
-    pub fn new(pools: Vec<Pool>, groups: Vec<Profile>, queues: Vec<Profile>) -> Self {
+    /// An MMU with these pools, [`POOLS_MAX`] at most; `groups` and `queues` are given port by port, 8 each.
+    pub fn new(planned: Vec<Pool>, groups: Vec<Profile>, queues: Vec<Profile>) -> Self {
+        let mut pools = [Pool::default(); POOLS_MAX];
+        pools[..planned.len()].copy_from_slice(&planned);
         let mut profiles: Vec<Profile> = Vec::new();
         let mut open = |profile: Profile| {
             let known = profiles.iter().position(|known| *known == profile);
@@ -149,9 +165,39 @@ impl Mmu {
             }
             Account::new(&profile, index)
         };
-        let groups = groups.into_iter().map(&mut open).collect();
-        let queues = queues.into_iter().map(&mut open).collect();
-        Mmu { pools: pools.into(), profiles: profiles.into(), groups, queues }
+        let first_queue = groups.len() as u32;
+        let accounts = groups.into_iter().chain(queues).map(&mut open).collect();
+        let profiles = profiles.into();
+        Mmu { pools, profiles, accounts, first_queue, cell: 1, slices: 1 }
+    }
+
+    /// The same as one of so many in a switch with cells of `cell` bytes.
+    pub fn of_switch(self, cell: u32, slices: u32) -> Self {
+        Mmu { cell, slices, ..self }
+    }
+
+    /// Cells that a frame fills.
+    #[inline]
+    pub fn cells(&self, len: u16) -> u32 {
+        if self.cell == 1 { u32::from(len) } else { u32::from(len).div_ceil(self.cell) }
+    }
+
+    fn groups(&self) -> &[Account] {
+        &self.accounts[..self.first_queue as usize]
+    }
+
+    /// Charges a frame of `cells` to a group and a queue of this MMU if the group is calm and the
+    /// queue takes it; the frame is not charged if it `passes`. False if nothing was done.
+    #[inline(always)]
+    pub fn admit_calm(&mut self, group: usize, queue: usize, cells: u32, passes: bool) -> bool {
+        if self.egress_admits(queue, cells).is_err() || !self.is_calm(group, cells) {
+            return false;
+        }
+        if !passes {
+            self.charge_calm(group, cells);
+            self.charge_egress(queue, cells);
+        }
+        true
     }
 
     /// True if ingress group `group`, with a frame of `cells` more, is far from XOFF and from its
@@ -160,35 +206,36 @@ impl Mmu {
     /// That releases are still to come does not matter: they lower what is used, and raise limits.
     #[inline]
     pub fn is_calm(&self, group: usize, cells: u32) -> bool {
-        let account = &self.groups[group];
+        let account = &self.accounts[group];
         let shared = (account.used + cells).saturating_sub(account.reserve);
         let growth = shared.min(cells);
-        let free = self.pools[usize::from(account.pool)].free();
+        let free = self.pools[account.pool()].free();
         if growth > free || account.state != 0 {
             return false;
         }
         // the limit after this frame, which is the lower one, is that of XOFF
         let limit = account.limit(free - growth);
+        let shared = u64::from(shared);
         shared == 0 || shared < limit || (shared == limit && !account.lossless)
     }
 
     /// Charges a frame of `cells` to ingress group `group`, which is calm.
     #[inline]
     pub fn charge_calm(&mut self, group: usize, cells: u32) {
-        let account = &mut self.groups[group];
+        let account = &mut self.accounts[group];
         account.used += cells;
-        self.pools[usize::from(account.pool)].used += account.shared().min(cells);
+        self.pools[account.pool()].used += account.shared().min(cells);
     }
 
     /// Charges a frame of `cells` to ingress group `group`; `Ok(true)` if XOFF is due now.
     pub fn charge_ingress(&mut self, group: usize, cells: u32) -> Result<bool, Refusal> {
-        let account = &mut self.groups[group];
-        let pool = &mut self.pools[usize::from(account.pool)];
+        let account = &mut self.accounts[group];
+        let pool = &mut self.pools[account.pool()];
         let limit = account.limit(pool.free());
         let used = account.used + cells;
         let shared = used.saturating_sub(account.reserve);
         let growth = shared.min(cells);
-        if shared == 0 || (shared <= limit && growth <= pool.free()) {
+        if shared == 0 || (u64::from(shared) <= limit && growth <= pool.free()) {
             account.used = used;
             pool.used += growth;
         } else if !account.lossless {
@@ -207,7 +254,7 @@ impl Mmu {
             return Ok(false);
         }
         let shared = account.shared();
-        let full = shared > 0 && shared >= account.limit(pool.free());
+        let full = shared > 0 && u64::from(shared) >= account.limit(pool.free());
         let xoff = account.headroom_used > 0 || full;
         account.state |= if xoff { XOFF } else { 0 };
         Ok(xoff)
@@ -216,14 +263,21 @@ impl Mmu {
     /// Releases a frame of `cells` from ingress group `group`; true if XON is due now.
     #[inline]
     pub fn release_ingress(&mut self, group: usize, cells: u32) -> bool {
-        let account = &mut self.groups[group];
-        let pool = &mut self.pools[usize::from(account.pool)];
+        let account = &mut self.accounts[group];
+        let pool = &mut self.pools[account.pool()];
         if account.state & XOFF == 0 {
             // headroom in use means XOFF
             pool.used -= account.shared().min(cells);
             account.used -= cells;
             return false;
         }
+        self.release_paused(group, cells)
+    }
+
+    /// The same for a group that holds XOFF.
+    fn release_paused(&mut self, group: usize, cells: u32) -> bool {
+        let account = &mut self.accounts[group];
+        let pool = &mut self.pools[account.pool()];
         let from_headroom = account.headroom_used.min(cells);
         let from_shared = account.shared().min(cells - from_headroom);
         account.headroom_used -= from_headroom;
@@ -234,8 +288,8 @@ impl Mmu {
             return false;
         }
         let Profile { xon, xon_offset, .. } = self.profiles[usize::from(account.profile)];
-        let ceiling = xon.max(account.limit(pool.free()).saturating_sub(xon_offset));
-        let resume = account.shared() <= ceiling;
+        let below = account.limit(pool.free()).saturating_sub(u64::from(xon_offset));
+        let resume = u64::from(account.shared()) <= below.max(u64::from(xon));
         account.state &= if resume { !XOFF } else { u8::MAX };
         resume
     }
@@ -243,13 +297,13 @@ impl Mmu {
     /// True if egress queue `queue` may take a frame of `cells`.
     #[inline]
     pub fn egress_admits(&self, queue: usize, cells: u32) -> Result<(), Refusal> {
-        let account = &self.queues[queue];
+        let account = &self.accounts[self.first_queue as usize + queue];
         let shared = (account.used + cells).saturating_sub(account.reserve);
-        if shared == 0 || (account.lossless && account.n == STATIC && shared <= account.limit) {
+        if shared == 0 || (account.lossless && shared <= account.limit) {
             return Ok(());
         }
-        let free = self.pools[usize::from(account.pool)].free();
-        let within = shared <= account.limit(free);
+        let free = self.pools[account.pool()].free();
+        let within = u64::from(shared) <= account.limit(free);
         if account.lossless {
             // what ingress has admitted is in the buffer: only the queue's own limit counts
             return if within { Ok(()) } else { Err(Refusal::EgressLosslessLimit) };
@@ -260,47 +314,48 @@ impl Mmu {
     /// Charges an admitted frame to egress queue `queue`.
     #[inline]
     pub fn charge_egress(&mut self, queue: usize, cells: u32) {
-        let account = &mut self.queues[queue];
+        let account = &mut self.accounts[self.first_queue as usize + queue];
         account.used += cells;
-        self.pools[usize::from(account.pool)].used += account.shared().min(cells);
+        self.pools[account.pool()].used += account.shared().min(cells);
     }
 
     /// Releases a frame from egress queue `queue`.
     #[inline]
     pub fn release_egress(&mut self, queue: usize, cells: u32) {
-        let account = &mut self.queues[queue];
-        self.pools[usize::from(account.pool)].used -= account.shared().min(cells);
+        let account = &mut self.accounts[self.first_queue as usize + queue];
+        self.pools[account.pool()].used -= account.shared().min(cells);
         account.used -= cells;
     }
 
     /// Asks for the memory of an ingress group's account.
     #[inline]
     pub fn prefetch_group(&self, group: usize) {
-        self.groups.get(group).inspect(|account| prefetch(*account));
+        self.accounts.get(group).inspect(|account| prefetch(*account));
     }
 
     /// Asks for the memory of an egress queue's account.
     #[inline]
     pub fn prefetch_queue(&self, queue: usize) {
-        self.queues.get(queue).inspect(|account| prefetch(*account));
+        self.accounts.get(self.first_queue as usize + queue).inspect(|account| prefetch(*account));
     }
 
     /// Cells held in ingress group `group`: reserve and shared, headroom.
     pub fn ingress_use(&self, group: usize) -> (u32, u32) {
-        (self.groups[group].used, self.groups[group].headroom_used)
+        (self.groups()[group].used, self.groups()[group].headroom_used)
     }
 
     /// The limit of the shared part of ingress group `group` as of now.
     pub fn ingress_limit(&self, group: usize) -> u32 {
-        let account = &self.groups[group];
-        account.limit(self.pools[usize::from(account.pool)].free())
+        let account = &self.groups()[group];
+        let limit = account.limit(self.pools[account.pool()].free());
+        u32::try_from(limit).unwrap_or(u32::MAX)
     }
 
     /// Cells that ingress group `group` holds when its XOFF comes, if nobody else draws on its
     /// pool: the reserve, and a static limit or the s for which s = 2^n (pool - s).
     pub fn xoff_alone(&self, group: usize) -> u32 {
         let Profile { pool, reserve, threshold, .. } =
-            self.profiles[usize::from(self.groups[group].profile)];
+            self.profiles[usize::from(self.groups()[group].profile)];
         let size = self.pools[usize::from(pool)].size;
         let shared = match threshold {
             // the cell that finds the pool full goes into headroom
@@ -320,23 +375,23 @@ impl Mmu {
 
     /// Takes over the limit that a group has in another plan of the same buffer.
     pub fn adopt_limit(&mut self, group: usize, plan: &Mmu) {
-        let planned = plan.groups[group];
-        (self.groups[group].limit, self.groups[group].n) = (planned.limit, planned.n);
+        let Account { limit, raise, lower, .. } = plan.groups()[group];
+        self.accounts[group] = Account { limit, raise, lower, ..self.accounts[group] };
     }
 
     /// Whether a group sends PFC.
     pub fn is_lossless(&self, group: usize) -> bool {
-        self.groups[group].lossless
+        self.groups()[group].lossless
     }
 
     /// True while XOFF holds for ingress group `group`.
     pub fn xoff(&self, group: usize) -> bool {
-        self.groups[group].state & XOFF != 0
+        self.groups()[group].state & XOFF != 0
     }
 
     /// Lets no group count as calm, or ends that: somebody wants to see every frame.
     pub fn watch(&mut self, on: bool) {
-        for account in &mut self.groups {
+        for account in &mut self.accounts[..self.first_queue as usize] {
             account.state = account.state & !WATCHED | if on { WATCHED } else { 0 };
         }
     }
@@ -344,7 +399,7 @@ impl Mmu {
     /// True if nothing is held anywhere: what must hold when the switch has drained.
     pub fn is_empty(&self) -> bool {
         self.pools.iter().all(|pool| pool.used == 0 && pool.headroom_used == 0)
-            && self.groups.iter().chain(&self.queues).all(|a| a.used == 0 && a.headroom_used == 0)
+            && self.accounts.iter().all(|a| a.used == 0 && a.headroom_used == 0)
     }
 }
 

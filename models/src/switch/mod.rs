@@ -21,7 +21,7 @@ pub use config::{
 pub use headroom::{HeadroomInput, HeadroomTerms, auto_cells};
 pub use headroom_config::Headroom;
 pub use mellanox::{Formula, MellanoxHeadroom};
-pub use mmu::{Mmu, Pool, Profile, Refusal, Threshold};
+pub use mmu::{Mmu, POOLS_MAX, Pool, Profile, Refusal, Threshold};
 pub use pipeline::{Pipeline, PipelineConfig, PipelineCounters, Turn};
 pub use plan::{BufferPlan, PortPlan, plan_buffer};
 pub use watchdog::{
@@ -39,16 +39,12 @@ use crate::load_balance::Ecmp;
 pub struct Switch {
     /// The MMU of its first slice.
     pub first_mmu: u32,
-    /// How many there are; the ports of a single one have their places in order.
-    pub slices: u32,
     /// Slice of each port, and the index of its first PG and queue there.
     pub places: Vec<(u8, u32)>,
     /// Its first pipeline, if it has a limit of frames; and how they share its ports.
     pub first_pipeline: u32,
     /// See `first_pipeline`.
     pub pipeline: Option<PipelineConfig>,
-    /// Bytes of a buffer cell.
-    pub cell: u32,
     /// Next-hop choice.
     pub ecmp: Ecmp,
     /// Groups that hold XOFF.
@@ -72,11 +68,5 @@ impl Switch {
     pub fn pipeline_of(&self, port: u16) -> Option<usize> {
         let config = self.pipeline?;
         Some((self.first_pipeline + config.of(port, self.places.len())) as usize)
-    }
-
-    /// Cells that a frame fills.
-    #[inline]
-    pub fn cells(&self, len: u16) -> u32 {
-        if self.cell == 1 { u32::from(len) } else { u32::from(len).div_ceil(self.cell) }
     }
 }

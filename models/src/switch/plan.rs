@@ -7,7 +7,7 @@ use sim_core::{Bytes, Delta, Rate};
 use super::config::{ProfileConfig, SwitchConfig};
 use super::headroom::{HeadroomInput, HeadroomTerms};
 use super::headroom_config::Headroom;
-use super::mmu::{Mmu, Pool, Profile, Threshold};
+use super::mmu::{Mmu, POOLS_MAX, Pool, Profile, Threshold};
 use crate::error::BuildError;
 use crate::ids::PRIORITIES;
 use crate::wire::Frames;
@@ -129,8 +129,9 @@ fn plan_slice(
     pools.names.extend(
         buffer.pools.keys().filter(|name| !matches!(name.as_str(), "ingress" | "egress")).cloned(),
     );
-    if pools.names.len() > 16 {
-        return Err(BuildError::new("switch.buffer.pools", "at most 16 pools can be"));
+    if pools.names.len() > POOLS_MAX {
+        let message = format!("at most {POOLS_MAX} pools can be");
+        return Err(BuildError::new("switch.buffer.pools", message));
     }
     let (mut groups, mut queues) = (Vec::new(), Vec::new());
     for port in ports {
@@ -197,7 +198,8 @@ fn plan_slice(
     }
     taken.rest_of(total, 0, cell, ports.len())?;
     plan.ingress_pool.push(u64::from(pools.pools[0].size) * cell.get());
-    plan.mmus.push(Mmu::new(pools.pools, groups, queues));
+    let mmu = Mmu::new(pools.pools, groups, queues);
+    plan.mmus.push(mmu.of_switch(cell.get() as u32, buffer.slices));
     Ok(())
 }
 
