@@ -38,12 +38,19 @@ impl<T: Copy + Default> Fifo<T> {
     /// Adds a value at the end.
     #[inline]
     pub fn push(&mut self, value: T) {
+        *self.add() = value;
+    }
+
+    /// Adds a value at the end, for the caller to set. (A value that is given by reference is then
+    /// copied once.)
+    #[inline]
+    pub fn add(&mut self) -> &mut T {
         if self.len() == self.slots.len() {
             self.grow();
         }
         let place = self.place(self.len);
-        self.slots[place] = value;
         self.len += 1;
+        &mut self.slots[place]
     }
 
     #[cold]

@@ -72,10 +72,11 @@ impl Pipe {
 
     /// Puts a frame on the cable; returns when to look if the cable was empty.
     #[inline]
-    pub fn push(&mut self, arrival: Time, packet: Packet) -> Option<Time> {
+    pub fn push(&mut self, arrival: Time, packet: &Packet) -> Option<Time> {
         debug_assert!(self.frames.iter().all(|(last, _)| *last <= arrival), "not a FIFO");
-        self.frames.push((arrival, packet));
-        (self.frames.len() == 1).then_some(arrival)
+        let was_empty = self.frames.is_empty();
+        *self.frames.add() = (arrival, *packet);
+        was_empty.then_some(arrival)
     }
 
     /// The frame that arrives next.

@@ -82,12 +82,12 @@ impl Queue {
     }
 
     #[inline]
-    fn push(&mut self, now: Time, packet: Packet) {
+    fn push(&mut self, now: Time, packet: &Packet) {
         let len = u64::from(packet.len);
         self.moment = self.moment.wrapping_sub(u128::from(len) * u128::from(now.ps()));
         self.bytes += len;
         self.max_bytes = self.max_bytes.max(self.bytes);
-        self.packets.push(packet);
+        *self.packets.add() = *packet;
     }
 
     /// The frame at its head.
@@ -229,6 +229,12 @@ impl Transmitter {
     #[inline]
     pub(crate) fn has_next(&self) -> bool {
         self.nonempty & !self.paused != 0 || self.flags & PFC_WAITS != 0
+    }
+
+    /// True if something waits that may be sent before `time`.
+    #[inline]
+    pub(crate) fn is_behind(&self, time: Time) -> bool {
+        self.busy_until < time && self.has_next()
     }
 
     /// True if the peer belongs to another shard.
@@ -379,7 +385,7 @@ impl Port {
 
     /// Puts a frame into its queue.
     #[inline]
-    pub(crate) fn enqueue(&mut self, now: Time, packet: Packet) {
+    pub(crate) fn enqueue(&mut self, now: Time, packet: &Packet) {
         let queue = packet.queue & 7;
         self.tx.nonempty |= 1 << queue;
         self.queues[usize::from(queue)].push(now, packet);

@@ -165,7 +165,8 @@ impl<M: Model> Engine<M> {
 impl<M: Model> Shard<M> {
     /// Handles up to `count` events before `end`; true if there may be more.
     fn handle(&mut self, end: Time, count: u64) -> bool {
-        for _ in 0..count {
+        let limit = self.events.saturating_add(count);
+        while self.events < limit {
             let Some(event) = self.agenda.pop_before(end) else { return false };
             if self.crowded {
                 self.foresee();

@@ -25,9 +25,8 @@ pub(crate) struct Wheel {
     shift: u32,
     /// The first entry of each slot's list, in `nodes`.
     heads: Box<[u32; SLOTS]>,
-    /// Slots with a list (a bit each), and words of these that are not 0.
+    /// Slots with a list (a bit each).
     occupied: [u64; SLOTS / 64],
-    words: u64,
     nodes: Vec<Node>,
     /// The first unused node.
     free: u32,
@@ -68,7 +67,6 @@ impl Wheel {
             shift: if wide { WIDE } else { NARROW },
             heads: Box::new([NONE; SLOTS]),
             occupied: [0; SLOTS / 64],
-            words: 0,
             nodes: Vec::with_capacity(1024),
             free: NONE,
             open: 0,
@@ -90,14 +88,13 @@ impl Wheel {
     pub(crate) fn push(&mut self, time: Time, code: u32) {
         let slot = time.ps() >> self.shift;
         debug_assert!(slot >= self.open, "an event in the past");
-        let ahead = slot - self.open;
-        if ahead == 0 || ahead >= SLOTS as u64 {
+        let beyond_next = slot.wrapping_sub(self.open).wrapping_sub(1);
+        if beyond_next >= SLOTS as u64 - 1 {
             return self.push_aside(time, code);
         }
         let index = slot as usize % SLOTS;
         let node = Node { key: key_of(time, code), next: self.heads[index] };
         self.occupied[index / 64] |= 1 << (index % 64);
-        self.words |= 1 << (index / 64);
         self.heads[index] = self.free;
         match self.nodes.get_mut(self.free as usize) {
             Some(unused) => {
@@ -116,8 +113,8 @@ impl Wheel {
         let slot = time.ps() >> self.shift;
         if slot == self.open {
             let key = key_of(time, code);
-            let later = self.keys.iter().rev().take_while(|other| **other < key).count();
-            self.keys.insert(self.keys.len() - later, key);
+            let place = self.keys.partition_point(|other| *other >= key);
+            self.keys.insert(place, key);
         } else {
             self.far.push(Reverse((time, code)));
             self.far_slot = self.far_slot.min(slot);
@@ -200,32 +197,23 @@ impl Wheel {
                 node.next = std::mem::replace(&mut self.free, first);
             }
         }
-        let word = &mut self.occupied[index / 64];
-        *word &= !(1 << (index % 64));
-        if *word == 0 {
-            self.words &= !(1 << (index / 64));
-        }
+        self.occupied[index / 64] &= !(1 << (index % 64));
     }
 
     /// The first slot after the open one that has a list.
     #[inline]
     fn next_slot(&self) -> Option<u64> {
-        if self.words == 0 {
-            return None;
-        }
         // of the slots ahead, those that come before the open one in the array are one turn later
         let from = (self.open as usize + 1) % SLOTS;
         let rest = self.occupied[from / 64] >> (from % 64);
-        let ahead = if rest != 0 {
-            rest.trailing_zeros() as usize
-        } else {
-            // the word of `from` comes last: its low bits belong to the end of the turn
-            let turned = self.words.rotate_right(from as u32 / 64 + 1);
-            let word = (from / 64 + 1 + turned.trailing_zeros() as usize) % 64;
-            let index = word * 64 + self.occupied[word].trailing_zeros() as usize;
-            (index + SLOTS - from) % SLOTS
-        };
-        Some(self.open + 1 + ahead as u64)
+        if rest != 0 {
+            return Some(self.open + 1 + u64::from(rest.trailing_zeros()));
+        }
+        // the word of `from` comes last: its low bits belong to the end of the turn
+        let mut words = (1..=SLOTS / 64).map(|ahead| (from / 64 + ahead) % (SLOTS / 64));
+        let word = words.find(|word| self.occupied[*word] != 0)?;
+        let index = word * 64 + self.occupied[word].trailing_zeros() as usize;
+        Some(self.open + 1 + ((index + SLOTS - from) % SLOTS) as u64)
     }
 }
 

@@ -404,7 +404,7 @@ impl<P: Probe> Fabric<P> {
                         self.tally.live += 1;
                         let priority = &params.priority;
                         self.ports[port as usize]
-                            .enqueue(now, classed(cnp, config.qos.cnp_dscp, priority));
+                            .enqueue(now, &classed(cnp, config.qos.cnp_dscp, priority));
                     }
                 }
             }
@@ -425,7 +425,7 @@ impl<P: Probe> Fabric<P> {
                 .with_ect(config.transport.ack_ect)
                 .with_echo(echo);
             self.tally.live += 1;
-            self.ports[port as usize].enqueue(now, classed(reply, ack_dscp, &params.priority));
+            self.ports[port as usize].enqueue(now, &classed(reply, ack_dscp, &params.priority));
         }
         if message && of_collective {
             self.message_delivered(packet.qp, agenda);

@@ -109,7 +109,7 @@ impl<P: Probe> Fabric<P> {
                 packet.mark();
             }
         }
-        state.enqueue(agenda.now(), *packet);
+        state.enqueue(agenda.now(), packet);
         if state.paused() & (1 << queue) == 0 {
             self.kick(port, agenda);
         }

@@ -21,14 +21,17 @@ const EXACT: Delta = Delta::from_us(4);
 
 impl<P: Probe> Fabric<P> {
     /// Sends what a switch port would have sent before `time`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn catch_up(&mut self, port: u32, time: Time, agenda: &mut Queue) {
-        loop {
-            let tx = &self.ports[port as usize].tx;
-            let start = tx.busy_until;
-            if start >= time || !tx.has_next() {
-                return;
-            }
+        if self.ports[port as usize].tx.is_behind(time) {
+            self.send_until(port, time, agenda);
+        }
+    }
+
+    #[inline(never)]
+    fn send_until(&mut self, port: u32, time: Time, agenda: &mut Queue) {
+        while self.ports[port as usize].tx.is_behind(time) {
+            let start = self.ports[port as usize].tx.busy_until;
             self.send_next(port, start, agenda);
         }
     }

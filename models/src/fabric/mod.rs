@@ -191,8 +191,12 @@ impl<P: Probe> Model for Fabric<P> {
 
     #[inline(always)]
     fn handle(&mut self, event: Event, agenda: &mut Queue) {
+        // nearly all of them
+        if let Event::Deliver(port) = event {
+            return self.deliver(port, agenda);
+        }
         match event {
-            Event::Deliver(port) => self.deliver(port, agenda),
+            Event::Deliver(_) => {}
             Event::PfcApply(port) => self.pfc_apply(port, agenda),
             Event::PauseExpire(port) => self.pause_expire(port, agenda),
             Event::Depart(port) => self.depart(port, agenda),
@@ -227,7 +231,7 @@ impl<P: Probe> Model for Fabric<P> {
 
     fn accept(&mut self, crossing: Crossing, agenda: &mut Queue) {
         let Crossing { port, arrival, packet } = crossing;
-        if let Some(time) = self.ports[port as usize].rx.pipe.push(arrival, packet) {
+        if let Some(time) = self.ports[port as usize].rx.pipe.push(arrival, &packet) {
             agenda.at(time, Event::Deliver(port));
         }
     }
@@ -289,7 +293,7 @@ impl<P: Probe> Fabric<P> {
     #[inline(always)]
     fn deliver(&mut self, port: u32, agenda: &mut Queue) {
         let rx = &mut self.ports[port as usize].rx;
-        let Some(&packet) = rx.pipe.next() else { return };
+        let Some(&(mut packet)) = rx.pipe.next() else { return };
         let next = rx.pipe.advance();
         if let Some(next) = next {
             agenda.at(next, Event::Deliver(port));
@@ -313,7 +317,7 @@ impl<P: Probe> Fabric<P> {
             if self.limited && self.waits_for_pipeline(port, &packet, agenda) {
                 return;
             }
-            self.arrive_at_switch(port, &mut { packet }, agenda);
+            self.arrive_at_switch(port, &mut packet, agenda);
         } else {
             self.arrive_at_nic(port, packet, agenda);
         }
@@ -406,7 +410,7 @@ impl<P: Probe> Fabric<P> {
         if tx.crosses() {
             let crossing = Crossing { port: peer, arrival, packet: *packet };
             agenda.send(usize::from(self.wiring.wires[port as usize].peer_shard), crossing);
-        } else if let Some(time) = self.ports[peer as usize].rx.pipe.push(arrival, *packet) {
+        } else if let Some(time) = self.ports[peer as usize].rx.pipe.push(arrival, packet) {
             agenda.at(time, Event::Deliver(peer));
         }
     }
