@@ -12,7 +12,7 @@ const PRIORITY: usize = 3;
 
 impl<P: Probe> Fabric<P> {
     /// A frame will arrive at `port`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn foresee_delivery(&self, port: u32, calls: usize) {
         let state = &self.ports[port as usize];
         if calls == 3 {
@@ -44,7 +44,7 @@ impl<P: Probe> Fabric<P> {
     }
 
     /// A frame will leave `port`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn foresee_departure(&self, port: u32, calls: usize) {
         let state = &self.ports[port as usize];
         if calls == 3 {

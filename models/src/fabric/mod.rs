@@ -216,7 +216,7 @@ impl<P: Probe> Model for Fabric<P> {
         self.large
     }
 
-    #[inline]
+    #[inline(always)]
     fn foresee(&self, event: Event, calls: usize) {
         match event {
             Event::Deliver(port) => self.foresee_delivery(port, calls),

@@ -92,7 +92,7 @@ struct Account {
     profile: u16,
 }
 
-/// All bits of a count of cells.
+/// See [`Account::lower`].
 const NOTHING: u8 = 63;
 /// XOFF holds.
 const XOFF: u8 = 1;
@@ -105,12 +105,18 @@ impl Account {
             Threshold::Static(cells) => (cells, 0, NOTHING),
             Threshold::Dynamic(n) => (0, n.max(0) as u8 & 31, (-n).max(0) as u8 & 31),
         };
-        let Profile { pool, lossless, reserve, .. } = *profile;
-        let (used, headroom_used, state, profile) = (0, 0, 0, index as u16);
-        #[rustfmt::skip]
-        let account =
-            Account { used, headroom_used, reserve, limit, raise, lower, pool, lossless, state, profile };
-        account
+        Account {
+            used: 0,
+            headroom_used: 0,
+            reserve: profile.reserve,
+            limit,
+            raise,
+            lower,
+            pool: profile.pool,
+            lossless: profile.lossless,
+            state: 0,
+            profile: index as u16,
+        }
     }
 
     #[inline]
@@ -131,7 +137,7 @@ impl Account {
     }
 }
 
-/// Pools of an MMU.
+/// Pools that an MMU may have.
 pub const POOLS_MAX: usize = 16;
 
 /// The MMU of one slice of a switch.
@@ -152,10 +158,12 @@ pub struct Mmu {
 }
 
 impl Mmu {
-    /// An MMU with these pools, [`POOLS_MAX`] at most; `groups` and `queues` are given port by port, 8 each.
-    pub fn new(planned: Vec<Pool>, groups: Vec<Profile>, queues: Vec<Profile>) -> Self {
+    /// An MMU with these pools, [`POOLS_MAX`] at most; `groups` and `queues` are given port by port,
+    /// 8 each.
+    pub fn new(pools: Vec<Pool>, groups: Vec<Profile>, queues: Vec<Profile>) -> Self {
+        let planned = pools.into_iter();
         let mut pools = [Pool::default(); POOLS_MAX];
-        pools[..planned.len()].copy_from_slice(&planned);
+        pools.iter_mut().zip(planned).for_each(|(pool, planned)| *pool = planned);
         let mut profiles: Vec<Profile> = Vec::new();
         let mut open = |profile: Profile| {
             let known = profiles.iter().position(|known| *known == profile);
@@ -299,6 +307,7 @@ impl Mmu {
     pub fn egress_admits(&self, queue: usize, cells: u32) -> Result<(), Refusal> {
         let account = &self.accounts[self.first_queue as usize + queue];
         let shared = (account.used + cells).saturating_sub(account.reserve);
+        // (a dynamic limit is not there)
         if shared == 0 || (account.lossless && shared <= account.limit) {
             return Ok(());
         }
