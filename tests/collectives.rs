@@ -225,3 +225,74 @@ fn two_jobs_share_a_fabric() {
     assert_eq!(of(&report, 0), of(&alone, 0));
     assert_eq!(report["collectives"][1]["ranks"], 16);
 }
+
+/// Eight servers of one GPU on two leaves, next to each other on the other one.
+const TWO_LEAVES: &str = r#"
+[topology]
+kind = "leaf-spine"
+leaves = 2
+spines = 4
+hosts_per_leaf = 4
+link = { rate = "100Gbps", delay = "50ns" }
+
+[host]
+gpus = 1
+
+[nccl]
+IB_TC = 106
+MAX_NCHANNELS = 2
+
+[[traffic]]
+name = "job"
+kind = "collective"
+op = "all_reduce"
+algorithm = "halving-doubling"
+hosts = [0, 4, 1, 5, 2, 6, 3, 7]
+bytes = "8MiB"
+"#;
+
+#[test]
+fn exchanges_go_by_hash_or_are_sprayed_and_nics_take_it_or_not() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("two.toml"), TWO_LEAVES).unwrap();
+    let run = |sets: &[&str]| {
+        let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", *set]).collect();
+        json_report(&[&["two.toml", "--no-out"][..], &sets].concat(), folder.path())
+    };
+    let count = |report: &Value, key: &str| report["totals"][key].as_u64().unwrap();
+    let finds = |report: &Value, kind: &str| {
+        report["findings"].as_array().unwrap().iter().any(|finding| finding["kind"] == kind)
+    };
+    let hashed = run(&[]);
+    let job = &hashed["collectives"][0];
+    assert_eq!((&job["algorithm"], &job["ranks"]), (&"HalvingDoubling".into(), &8.into()));
+    assert_eq!(count(&hashed, "reordered_packets"), 0);
+    let spray = "switch.load_balance=spray";
+    let placed = run(&[spray, "nic.transport.ooo_data_placement=true"]);
+    assert!(count(&placed, "reordered_packets") > 0);
+    assert_eq!((count(&placed, "nak_sent"), count(&placed, "retransmitted_packets")), (0, 0));
+    let strict = run(&[spray]);
+    assert!(count(&strict, "nak_sent") > 0 && count(&strict, "retransmitted_packets") > 0);
+    assert!(finds(&strict, "sprayed_out_of_order") && !finds(&placed, "sprayed_out_of_order"));
+    let busbw = |report: &Value| report["collectives"][0]["busbw_gbytes_per_s"].as_f64().unwrap();
+    let [hashed, placed, strict] = [&hashed, &placed, &strict].map(busbw);
+    say(&format!(
+        "halving-doubling over two leaves, busbw: ECMP {hashed:.2}, spray {placed:.2}, \
+                  spray without data placement {strict:.2} GB/s"
+    ));
+    assert!(strict < 0.7 * placed && hashed < placed);
+}
+
+#[test]
+fn an_all_to_all_prints_its_part_for_each_rank() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = TWO_LEAVES.replace("algorithm = \"halving-doubling\"\n", "");
+    std::fs::write(folder.path().join("two.toml"), scenario).unwrap();
+    let output =
+        rocesim(&["nccl-test", "alltoall_perf", "two.toml", "-b", "1M", "-e", "1M"], folder.path());
+    let printed = text(&output.stdout);
+    let row = printed.lines().find(|line| line.starts_with(' ')).unwrap_or("");
+    // 1 MiB in 8 parts of 32,768 floats
+    let fields: Vec<&str> = row.split_whitespace().take(5).collect();
+    assert_eq!(fields, ["1048576", "32768", "float", "none", "-1"], "{printed}");
+}

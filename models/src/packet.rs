@@ -49,6 +49,7 @@ const CE: u8 = 2;
 const ACK_REQ: u8 = 4;
 const LAST: u8 = 8;
 const ECHO: u8 = 16;
+const AGAIN: u8 = 32;
 
 impl Packet {
     /// A frame of this kind for this QP; everything else is zero.
@@ -87,6 +88,18 @@ impl Packet {
     #[inline]
     pub fn echo(&self) -> bool {
         self.flags & ECHO != 0
+    }
+
+    /// It was sent before.
+    #[inline]
+    pub fn again(&self) -> bool {
+        self.flags & AGAIN != 0
+    }
+
+    /// It was sent before.
+    #[inline]
+    pub fn set_again(&mut self) {
+        self.flags |= AGAIN;
     }
 
     /// Sets how many switches it may pass.

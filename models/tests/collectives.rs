@@ -1,4 +1,4 @@
-//! Collectives: what every ring must do, whatever its size.
+//! Collectives: what every ring, every exchange and every AllToAll must do, whatever its size.
 
 mod common;
 
@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use models::collective::{
-    Collective, CollectiveConfig, DataType, Job, MessageSizes, NcclConfig, Op, Program,
+    AllReduceAlgorithm, Collective, CollectiveConfig, DataType, Job, MessageSizes, NcclConfig, Op,
+    Primitive, Program,
 };
 use models::fabric::{self, Outcome, Plan, Role, Spec};
 use models::host::{HostConfig, NicMode, nics};
@@ -62,6 +63,7 @@ fn spec(case: &Case, host: HostConfig) -> Spec {
     let config = CollectiveConfig {
         name: "allreduce".to_owned(),
         op: Op::AllReduce,
+        algorithm: None,
         bytes: MessageSizes::One(Bytes::new(case.bytes)),
         dtype: DataType::Float,
         hosts: None,
@@ -73,16 +75,35 @@ fn spec(case: &Case, host: HostConfig) -> Spec {
     let mut host = HostConfig { gpus: case.gpus, ..host };
     (host.nic.ports, host.nic.mode) = (case.ports, case.mode);
     host.nic.pcie.rate = Rate::from_gbps(case.pcie_gbps);
-    let layout: Vec<NicLayout> =
-        nics(&host, case.ports).unwrap().iter().map(|nic| nic.layout()).collect();
-    let host = Arc::new(host);
-    let hosts = spec.topology.nodes().iter();
-    spec.hosts = hosts.map(|node| (node.kind == NodeKind::Host).then(|| host.clone())).collect();
-    Arc::make_mut(&mut spec.topology).set_nics(|_| Some(&layout));
+    equip(&mut spec, host, case.ports);
     spec.nccl = nccl(case);
     spec.collectives =
         vec![Collective { config: Arc::new(config), bytes: case.bytes, section: 0, cut: None }];
     spec
+}
+
+/// The same hosts with another collective.
+fn other(case: &Case, host: HostConfig, op: Op) -> (Plan, Outcome, Report) {
+    let spec = || {
+        let mut spec = spec(case, host.clone());
+        let algorithm = (op == Op::AllReduce).then_some(AllReduceAlgorithm::HalvingDoubling);
+        let config = CollectiveConfig::clone(&spec.collectives[0].config);
+        spec.collectives[0].config = Arc::new(CollectiveConfig { op, algorithm, ..config });
+        spec
+    };
+    let plan = fabric::plan(spec(), fabric::Shards::Exactly(1)).unwrap();
+    let (outcome, report) = common::run(spec(), 1);
+    (plan, outcome, report)
+}
+
+/// Makes all hosts such servers, with so many ports.
+fn equip(spec: &mut Spec, host: HostConfig, ports: u32) {
+    let layout: Vec<NicLayout> =
+        nics(&host, ports).unwrap().iter().map(|nic| nic.layout()).collect();
+    let host = Arc::new(host);
+    let hosts = spec.topology.nodes().iter();
+    spec.hosts = hosts.map(|node| (node.kind == NodeKind::Host).then(|| host.clone())).collect();
+    Arc::make_mut(&mut spec.topology).set_nics(|_| Some(&layout));
 }
 
 fn run(case: &Case, host: HostConfig) -> (Plan, Outcome, Report) {
@@ -97,7 +118,7 @@ type Piece = (u64, u64, u128);
 /// Runs the programs of one channel on sets of contributions instead of numbers.
 fn reduce(job: &Job, channel: u32) -> Vec<BTreeMap<u64, Piece>> {
     let n = job.ranks.len();
-    let ring = &job.rings[channel as usize];
+    let ring = &job.lanes[channel as usize];
     let programs: Vec<Program> =
         (0..n as u32).map(|position| job.program(channel, position)).collect();
     let mut mail: Vec<VecDeque<Piece>> = vec![VecDeque::new(); n];
@@ -147,7 +168,7 @@ fn check_result(job: &Job) {
     let mut parts = vec![BTreeMap::new(); job.ranks.len()];
     for channel in 0..job.channels {
         for (position, output) in reduce(job, channel).into_iter().enumerate() {
-            let rank = job.rings[channel as usize][position] as usize;
+            let rank = job.lanes[channel as usize][position] as usize;
             parts[rank].extend(output);
         }
     }
@@ -311,4 +332,194 @@ fn a_port_behind_slow_pcie_sends_at_its_rate_and_ports_take_turns() {
     assert!((5.9..=6.25).contains(&busbw), "{busbw}");
     let edges = edges(&plan, &outcome);
     assert_eq!(edges.iter().min(), edges.iter().max());
+}
+
+/// Runs the programs of halving and doubling on sets of contributions, one for each 16 B: every rank
+/// ends with every contribution, and adds none twice.
+fn check_exchanges(job: &Job) {
+    let n = job.ranks.len();
+    let all = (1u128 << n) - 1;
+    let cells = job.bytes.div_ceil(16) as usize;
+    let range = |offset: u64, bytes: u64| {
+        (offset / 16) as usize..((offset + bytes).div_ceil(16) as usize).min(cells)
+    };
+    let mut buffers: Vec<Vec<u128>> = (0..n).map(|rank| vec![1 << rank; cells]).collect();
+    for channel in 0..job.channels {
+        let programs: Vec<Program> = (0..n as u32).map(|rank| job.program(channel, rank)).collect();
+        let mut mail: BTreeMap<(usize, usize), VecDeque<Vec<u128>>> = BTreeMap::new();
+        let mut steps = vec![0; n];
+        // a step that waits for its chunk has sent its own
+        let mut sent = vec![false; n];
+        while (0..n).any(|rank| steps[rank] < programs[rank].len()) {
+            let mut moved = false;
+            for rank in 0..n {
+                if steps[rank] == programs[rank].len() {
+                    continue;
+                }
+                let primitive: Primitive = programs[rank].step(steps[rank]);
+                let peer = rank ^ 1 << primitive.peer;
+                if primitive.send && !std::mem::replace(&mut sent[rank], true) {
+                    let part = primitive.sent();
+                    let chunk = buffers[rank][range(part.offset, part.bytes)].to_vec();
+                    mail.entry((rank, peer)).or_default().push_back(chunk);
+                    moved = true;
+                }
+                if primitive.recv {
+                    let Some(chunk) = mail.entry((peer, rank)).or_default().pop_front() else {
+                        continue;
+                    };
+                    let own = &mut buffers[rank][range(primitive.offset, primitive.bytes)];
+                    assert_eq!(own.len(), chunk.len());
+                    for (own, chunk) in own.iter_mut().zip(chunk) {
+                        assert!(!primitive.reduce || *own & chunk == 0, "added twice");
+                        *own = if primitive.reduce { *own | chunk } else { chunk };
+                        assert!(!primitive.copy || *own == all, "not complete");
+                    }
+                }
+                (moved, sent[rank]) = (true, false);
+                steps[rank] += 1;
+            }
+            assert!(moved, "ranks wait for each other");
+        }
+        assert!(mail.values().all(VecDeque::is_empty), "what is sent is received");
+    }
+    assert!(buffers.iter().flatten().all(|set| *set == all));
+}
+
+/// Bytes that the programs of a job send, by pair of ranks.
+fn by_pair(job: &Job) -> BTreeMap<(u32, u32), u64> {
+    let mut pairs = BTreeMap::new();
+    for joined in &job.connections {
+        let program = job.program(joined.lanes[0], joined.position);
+        let steps = (0..program.len()).map(|step| program.step(step));
+        let sent: u64 =
+            steps.filter(|step| step.peer == joined.peer).map(|step| step.sent().bytes).sum();
+        *pairs.entry((joined.from, joined.to)).or_insert(0) += sent;
+    }
+    pairs
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    /// That each connection carried what its programs send is checked in `run`.
+    #[test]
+    fn every_exchange_halves_and_doubles((case, _) in cases(), hosts in 0u32..=3, gpus in 0u32..=3) {
+        let (hosts, gpus) = (1 << hosts.max(u32::from(gpus == 0)), 1 << gpus);
+        let n = u64::from(hosts * gpus);
+        // halves come out even
+        let bytes = case.bytes.next_multiple_of(16 * n * u64::from(case.channels));
+        let case = Case { hosts, gpus, bytes, ..case };
+        let (plan, outcome, report) = other(&case, HostConfig::default(), Op::AllReduce);
+        let job = &plan.wiring.jobs[0];
+        prop_assert_eq!(report.collectives[0].status, FlowStatus::Completed);
+        prop_assert_eq!(&report.collectives[0].algorithm, "HalvingDoubling");
+        check_exchanges(job);
+        let mut sent = vec![0; n as usize];
+        let mut remote = 0;
+        for ((from, to), bytes) in by_pair(job) {
+            sent[from as usize] += bytes;
+            let host = |rank: u32| job.ranks[rank as usize].host;
+            remote += if host(from) == host(to) { 0 } else { bytes };
+        }
+        // each rank sends 2 (n - 1) / n S
+        let repeats = u64::from(case.iterations);
+        prop_assert!(sent.iter().all(|sent| sent * n == 2 * (n - 1) * job.bytes), "{:?}", sent);
+        prop_assert_eq!(edges(&plan, &outcome).iter().sum::<u64>(), remote * repeats);
+    }
+
+    #[test]
+    fn every_pair_exchanges_its_part((case, _) in cases()) {
+        let (plan, outcome, report) = other(&case, HostConfig::default(), Op::AllToAll);
+        let job = &plan.wiring.jobs[0];
+        prop_assert_eq!(report.collectives[0].status, FlowStatus::Completed);
+        let n = u64::from(case.hosts * case.gpus);
+        let pairs = by_pair(job);
+        prop_assert_eq!(pairs.len() as u64, n * (n - 1));
+        // a whole number of elements for each rank
+        let part = case.bytes / n / 4 * 4;
+        prop_assert_eq!((job.bytes, job.count), (part * n, part / 4));
+        prop_assert!(pairs.values().all(|bytes| *bytes == part));
+        // (n - g) / n S leave each rank of a host of g
+        let remote = n * (n - u64::from(case.gpus)) * part * u64::from(case.iterations);
+        prop_assert_eq!(edges(&plan, &outcome).iter().sum::<u64>(), remote);
+    }
+}
+
+/// Eight hosts of one GPU with one port of 100 Gb/s on one switch.
+fn eight(bytes: u64) -> Case {
+    Case {
+        hosts: 8,
+        gpus: 1,
+        ports: 1,
+        mode: NicMode::Rails,
+        channels: 4,
+        qps: 1,
+        split: 0,
+        bytes,
+        iterations: 1,
+        pcie_gbps: 1000,
+        timeout: 20,
+    }
+}
+
+#[test]
+fn exchanges_take_the_time_of_what_they_send() {
+    // 2 x 7/8 x 256 MiB = 469.8 MB at 12.5 GB/s x 4096 / 4178 = 12.255 GB/s: 38.33 ms; each of six
+    // rounds also fills and empties its pipeline, with some 0.1 ms
+    let (.., report) = other(&eight(256 << 20), HostConfig::default(), Op::AllReduce);
+    let time = report.collectives[0].time_s.unwrap() * 1e3;
+    println!("halving and doubling: {time:.3} ms");
+    assert!((38.33..38.33 * 1.04).contains(&time), "{time}");
+    // 7/8 x 64 MiB = 58.72 MB: 4.791 ms
+    let (.., report) = other(&eight(64 << 20), HostConfig::default(), Op::AllToAll);
+    let time = report.collectives[0].time_s.unwrap() * 1e3;
+    println!("AllToAll: {time:.3} ms");
+    assert!((4.791..4.791 * 1.05).contains(&time), "{time}");
+    let busbw = report.collectives[0].busbw_gbytes_per_s.unwrap();
+    assert!((busbw - 58.72 / time).abs() < 0.01, "{busbw}");
+}
+
+#[test]
+fn small_exchanges_take_fewer_steps_than_a_ring() {
+    // 8 ranks: 6 rounds against 14 steps; but a round sends and receives one after the other
+    let (.., ring) = run(&eight(128 << 10), HostConfig::default());
+    let (.., halving) = other(&eight(128 << 10), HostConfig::default(), Op::AllReduce);
+    let [ring, halving] = [&ring, &halving].map(|report| report.collectives[0].time_s.unwrap());
+    println!("ring {ring} s, halving and doubling {halving} s");
+    assert!(halving < 0.7 * ring && halving > 6.0 / 14.0 * ring);
+}
+
+#[test]
+fn a_rank_sends_by_the_rail_of_its_peer() {
+    // two hosts of two GPUs with a NIC each, on rails without spines: GPU 0 reaches GPU 1 of the
+    // other host by way of its neighbour
+    let case = Case { hosts: 2, gpus: 2, ports: 2, ..eight(1 << 20) };
+    let with = |pxn_disable| {
+        let mut spec = spec(&case, HostConfig::default());
+        let mut host = HostConfig { gpus: 2, ..HostConfig::default() };
+        host.nic.ports = 1;
+        equip(&mut spec, host, 2);
+        spec.nccl.pxn_disable = pxn_disable;
+        let config = CollectiveConfig::clone(&spec.collectives[0].config);
+        spec.collectives[0].config = Arc::new(CollectiveConfig { op: Op::AllToAll, ..config });
+        spec
+    };
+    let (_, report) = common::run(with(0), 1);
+    // of the three quarters that a rank sends two go over NVLink, one to the neighbour and one by
+    // way of it: 4 ranks x 2 x 256 KiB
+    assert_eq!(report.collectives[0].nvlink_bytes, 4 * 2 * (256 << 10));
+    let error = fabric::plan(with(1), fabric::Shards::Exactly(1)).unwrap_err().to_string();
+    assert!(error.contains("PXN_DISABLE"), "{error}");
+}
+
+#[test]
+fn odd_numbers_of_ranks_are_refused() {
+    let mut spec = spec(&Case { hosts: 3, ..eight(1 << 20) }, HostConfig::default());
+    let config = CollectiveConfig::clone(&spec.collectives[0].config);
+    let algorithm = Some(AllReduceAlgorithm::HalvingDoubling);
+    spec.collectives[0].config = Arc::new(CollectiveConfig { algorithm, ..config });
+    let error = fabric::plan(spec, fabric::Shards::Exactly(1)).unwrap_err().to_string();
+    assert!(error.starts_with("traffic[0].algorithm: halving-doubling needs a power"), "{error}");
+    assert!(error.contains("there are 3: 2 or 4 are expected"), "{error}");
 }

@@ -11,6 +11,7 @@ use models::dependency::Traffic;
 use models::fabric::{OnDeadlock, Shards, Spec, plan, run};
 use models::fault::{Direction, FaultConfig, LinkDownConfig, RateConfig, SlowReceiverConfig};
 use models::ids::PortId;
+use models::load_balance::LoadBalance;
 use models::nic::{NicConfig, PauseStormConfig, ReceiveConfig, Recovery};
 use models::packet::Packet;
 use models::probe::Probe;
@@ -80,14 +81,25 @@ struct Case {
     slower: bool,
     /// Switches that forward few frames a second.
     pipeline: bool,
+    /// Switches that spray, and NICs that take what comes early or throw it away.
+    spray: Spray,
     flows: Vec<(u32, u32, u64, u64)>,
     seed: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spray {
+    Off,
+    Placed,
+    GoBackN,
 }
 
 fn case() -> impl Strategy<Value = Case> {
     let flow = (0u32..6, 0u32..6, prop_oneof![1u64..400, 1u64..300_000], 0u64..20_000);
     let device = (0u64..800, 0u64..700, any::<[bool; 3]>(), prop::bool::weighted(0.2));
     let faults = [0.2, 0.4, 0.2, 0.3].map(prop::bool::weighted);
+    let spray =
+        prop_oneof![3 => Just(Spray::Off), 1 => Just(Spray::Placed), 1 => Just(Spray::GoBackN)];
     let sizes = (prop_oneof![Just(1u64), Just(208), Just(254)], 300u16..5000);
     (
         0u8..5,
@@ -96,7 +108,7 @@ fn case() -> impl Strategy<Value = Case> {
         sizes,
         device,
         prop::collection::vec(flow, 1..60),
-        (any::<u64>(), faults),
+        (any::<u64>(), faults, spray),
     )
         .prop_map(
             |(
@@ -106,7 +118,7 @@ fn case() -> impl Strategy<Value = Case> {
                 (cell, mtu),
                 device,
                 flows,
-                (seed, [fault, slower, pipeline, tcp]),
+                (seed, [fault, slower, pipeline, tcp], spray),
             )| {
                 let (response_ns, latency_ns, [dcqcn, slow_receiver, bounce], loss) = device;
                 Case {
@@ -123,6 +135,7 @@ fn case() -> impl Strategy<Value = Case> {
                     fault,
                     slower,
                     pipeline,
+                    spray,
                     tcp,
                     bounce,
                     flows,
@@ -169,6 +182,10 @@ fn scenario(case: &Case, headroom: Headroom, cut: bool) -> Spec {
     nic.pfc.response_time = Delta::from_ns(case.response_ns / 3);
     nic.transport.ack_every = 4;
     nic.transport.timeout = 8;
+    if case.spray != Spray::Off {
+        switch.load_balance = LoadBalance::Spray;
+        nic.transport.ooo_data_placement = case.spray == Spray::Placed;
+    }
     if case.dcqcn {
         let (kmin, kmax) = (Size::bytes(20_000), Size::bytes(80_000));
         let wred = WredConfig { kmin, kmax, pmax: 0.3, mark_at: MarkAt::Dequeue };
@@ -206,7 +223,7 @@ fn scenario(case: &Case, headroom: Headroom, cut: bool) -> Spec {
     nic.transport.window_follows_rate = chained;
     // where much is lost it may never end
     let lossless = !case.loss && !case.fault && !case.pipeline && headroom == Headroom::Auto;
-    if lossless && case.seed & 8 != 0 {
+    if lossless && case.seed & 8 != 0 && case.spray == Spray::Off {
         nic.transport.recovery = Recovery::GoBack0;
     }
     let flows: Vec<FlowConfig> = (0u32..)
@@ -317,7 +334,10 @@ proptest! {
         prop_assert!(report.totals.lossless_drops == 0 || xoff_lost);
         prop_assert_eq!(report.outcome, OutcomeKind::Completed);
         prop_assert!(report.open_pauses.is_empty());
-        if !case.loss && !case.fault {
+        if case.spray == Spray::Off && !case.fault {
+            prop_assert_eq!(report.totals.reordered_packets, 0);
+        }
+        if !case.loss && !case.fault && case.spray != Spray::GoBackN {
             // behind a slow receiver an ACK may take longer than the time-out of 1 ms
             let Totals { retransmitted_packets, timeouts, .. } = report.totals;
             prop_assert!(retransmitted_packets == 0 || timeouts > 0);
@@ -370,7 +390,8 @@ proptest! {
         prop_assert_eq!(report.outcome, OutcomeKind::Completed);
         let drops: u64 = report.totals.drops.values().sum();
         // frames that take a new way may overtake others
-        prop_assert!(drops > 0 || case.fault || report.totals.retransmitted_packets == 0);
+        let overtaken = case.fault || case.spray == Spray::GoBackN;
+        prop_assert!(drops > 0 || overtaken || report.totals.retransmitted_packets == 0);
     }
 
     /// What switches leave undone while nobody looks makes no difference.

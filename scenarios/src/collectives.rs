@@ -37,7 +37,8 @@ pub fn tables(loaded: &Loaded, run: &Finished, options: &TableOptions) -> String
         // the reports stand run by run
         let reports = run.report.collectives.iter().skip(number).step_by(jobs.len().max(1));
         let reports: Vec<&CollectiveReport> = reports.collect();
-        let rows: Vec<Row> = reports.iter().map(|report| Row::new(report, options.redop)).collect();
+        let redop = if config.op.reduces() { options.redop } else { "none" };
+        let rows: Vec<Row> = reports.iter().map(|report| Row::new(report, redop)).collect();
         if jobs.len() > 1 {
             text +=
                 &format!("# Collective test starting: {} ({})\n", config.name, config.op.name());

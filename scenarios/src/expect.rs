@@ -380,6 +380,7 @@ const FLOW_FIELDS: &[Field<FlowReport>] = fields![
     measured_bytes,
     goodput_bps,
     retransmitted_bytes,
+    reordered_packets,
     bytes,
     status,
     paused_share,
@@ -431,6 +432,7 @@ const TOTAL_FIELDS: &[Field<Report>] = fields!(
         cnp_handled,
         nak_sent,
         retransmitted_packets,
+        reordered_packets,
         timeouts,
         lossless_drops,
     ]

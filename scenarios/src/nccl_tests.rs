@@ -62,7 +62,7 @@ pub struct Row {
     pub time_us: Option<f64>,
     /// Bytes over time, in GB/s.
     pub algbw: f64,
-    /// What a ring sends over each of its links in that time, in GB/s.
+    /// That times the factor of the operation, in GB/s: what hardware sees of it.
     pub busbw: f64,
     /// Only a part was simulated: the row ends in `~`.
     pub extrapolated: bool,

@@ -301,11 +301,11 @@ fn collectives(plan: &Plan) -> Estimate {
         let Link::Remote { qps, striping, .. } = &job.connections[connection as usize].link else {
             continue;
         };
-        let ranks = job.ranks.len() as u32;
-        let edge = job.bytes as f64 * job.config.op.bus_factor(ranks) / f64::from(job.channels);
-        let bytes = edge * f64::from(job.repeats()[0]) / qps.len() as f64;
+        let (bytes, slices) = job.load(&job.connections[connection as usize]);
+        let repeats = f64::from(job.repeats()[0]);
+        let bytes = bytes * repeats / qps.len() as f64;
         // each slice is at least a packet, an ACK and a CTS
-        let slices = job.program(0, 0).receives() as f64 * f64::from(job.repeats()[0]);
+        let slices = slices * repeats;
         let messages = slices * f64::from(striping.parts) / qps.len() as f64;
         let packets = (bytes / f64::from(nic.mtu)).max(messages);
         let frames = packets + messages + slices * 2.0 / qps.len() as f64;

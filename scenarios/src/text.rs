@@ -296,6 +296,9 @@ fn fabric(report: &Report) -> String {
         totals.timeouts,
         totals.retransmitted_packets
     );
+    if totals.reordered_packets > 0 {
+        let _ = writeln!(text, "  {} packets came out of order", totals.reordered_packets);
+    }
     let queues = report
         .ports
         .iter()

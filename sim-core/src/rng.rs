@@ -16,6 +16,8 @@ pub enum Domain {
     Traffic = 2,
     /// UDP source ports.
     Entropy = 3,
+    /// Next hops of a switch that sprays.
+    Spray = 4,
 }
 
 /// One reproducible stream of random numbers (PCG-64 MCG, pinned).

@@ -18,7 +18,7 @@ use super::{CommandResult, ScenarioArgs};
 /// The flags have nccl-tests' own names, and its sizes: K, M and G are powers of 1024.
 #[derive(Args)]
 pub(super) struct TestArgs {
-    /// The operation: all_reduce
+    /// The operation: all_reduce or alltoall
     #[arg(value_name = "OP", value_parser = operation)]
     operation: &'static str,
     #[command(flatten)]
@@ -106,10 +106,12 @@ meaningless! {
     'V' device_cta_count, 'M' memory, 'u' unalign, 'I' per_iter_timing, 'K' per_iter_skip,
 }
 
-/// What nccl-tests can measure beside all_reduce.
-const NOT_SIMULATED: [&str; 10] = [
+/// What nccl-tests can measure, and this program can simulate.
+const SIMULATED: [&str; 2] = ["all_reduce", "alltoall"];
+
+/// What else nccl-tests can measure.
+const NOT_SIMULATED: [&str; 9] = [
     "all_gather",
-    "alltoall",
     "alltoallv",
     "broadcast",
     "gather",
@@ -123,12 +125,10 @@ const NOT_SIMULATED: [&str; 10] = [
 fn operation(text: &str) -> Result<&'static str, String> {
     let name = text.strip_suffix("_perf").unwrap_or(text);
     if NOT_SIMULATED.contains(&name) {
-        return Err(format!("{name} is not simulated; these are: all_reduce"));
+        return Err(format!("{name} is not simulated; these are: {}", SIMULATED.join(", ")));
     }
-    match name {
-        "all_reduce" => Ok("all_reduce"),
-        name => Err(format!("there is no such operation{}", suggestion(name, &["all_reduce"]))),
-    }
+    let found = SIMULATED.into_iter().find(|simulated| *simulated == name);
+    found.ok_or_else(|| format!("there is no such operation{}", suggestion(name, &SIMULATED)))
 }
 
 fn element(text: &str) -> Result<DataType, String> {
@@ -338,7 +338,8 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused_with_what_can() {
         let cases = [
-            ("alltoall cluster", "alltoall is not simulated; these are: all_reduce"),
+            ("all_gather c", "all_gather is not simulated; these are: all_reduce, alltoall"),
+            ("all_to_all cluster", "did you mean `alltoall`?"),
             ("allreduce cluster", "did you mean `all_reduce`?"),
             ("all_reduce cluster -b 8T", "K, M or G"),
             ("all_reduce cluster -b 64M", "-b (minbytes) 67108864 is more than -e (maxbytes)"),

@@ -17,6 +17,8 @@ pub struct CollectiveConfig {
     pub name: String,
     /// The operation.
     pub op: Op,
+    /// How it is done; AllToAll has but one way. `ring` if absent.
+    pub algorithm: Option<AllReduceAlgorithm>,
     /// Size of the buffer as nccl-tests counts it; or a sweep of sizes, each a run of its own.
     pub bytes: MessageSizes,
     /// Type of the elements.
@@ -47,6 +49,19 @@ fn one() -> u32 {
 pub enum Op {
     /// Every rank gets the sum of all ranks' buffers.
     AllReduce,
+    /// Every rank gets a part of each rank's buffer.
+    #[serde(alias = "alltoall")]
+    AllToAll,
+}
+
+/// How an AllReduce is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum AllReduceAlgorithm {
+    /// NCCL's rings.
+    Ring,
+    /// Recursive halving, then recursive doubling, among a power of two of ranks. NCCL has none.
+    HalvingDoubling,
 }
 
 impl Op {
@@ -54,6 +69,26 @@ impl Op {
     pub const fn name(self) -> &'static str {
         match self {
             Op::AllReduce => "all_reduce",
+            Op::AllToAll => "alltoall",
+        }
+    }
+
+    /// Whether elements are added up.
+    pub const fn reduces(self) -> bool {
+        matches!(self, Op::AllReduce)
+    }
+
+    /// `count` as nccl-tests prints it for a buffer of so many elements: those of a rank's part where
+    /// the buffer is made of parts. What does not divide is left out.
+    pub fn count(self, elements: u64, ranks: u32) -> u64 {
+        elements / self.parts(ranks)
+    }
+
+    /// Parts that a buffer is made of.
+    pub fn parts(self, ranks: u32) -> u64 {
+        match self {
+            Op::AllReduce => 1,
+            Op::AllToAll => u64::from(ranks.max(1)),
         }
     }
 
@@ -62,6 +97,7 @@ impl Op {
         let n = f64::from(ranks.max(1));
         match self {
             Op::AllReduce => 2.0 * (n - 1.0) / n,
+            Op::AllToAll => (n - 1.0) / n,
         }
     }
 }
@@ -334,5 +370,9 @@ mod tests {
         // 2 x 31 / 32
         assert!((Op::AllReduce.bus_factor(32) - 1.9375).abs() < 1e-12);
         assert_eq!(Op::AllReduce.bus_factor(1), 0.0);
+        // 31 / 32
+        assert!((Op::AllToAll.bus_factor(32) - 0.96875).abs() < 1e-12);
+        // nccl-tests: 33,554,432 B of float over 6 ranks are 1,398,101 elements a rank
+        assert_eq!(Op::AllToAll.count(33_554_432 / 4, 6), 1_398_101);
     }
 }

@@ -1,10 +1,10 @@
 //! The two ends of a connection between lanes, as NCCL's network transport has them
 //! (transport/net_ib): the receiver grants a slot of its buffer with a CTS message, the sender
-//! writes a slice into it by one or several QPs. Four slices may be under way.
+//! writes a slice into it by one or several QPs. Four slices of a ring may be under way.
 
 use std::collections::VecDeque;
 
-/// Slots of a connection: NCCL_STEPS (8) / sliceSteps (2).
+/// Slots of a ring's connection: NCCL_STEPS (8) / sliceSteps (2).
 pub(super) const SLOTS: u64 = 4;
 
 /// How messages go over the QPs of a connection.
@@ -91,10 +91,10 @@ pub struct SendEnd {
 }
 
 impl SendEnd {
-    /// An end with `cts_qps` QPs for CTS messages; none over NVLink.
-    pub fn new(striping: Striping, cts_qps: u32) -> Self {
+    /// An end with so many slots, and `cts_qps` QPs for CTS messages; none over NVLink.
+    pub fn new(striping: Striping, cts_qps: u32, slots: u64) -> Self {
         SendEnd {
-            free: SLOTS,
+            free: slots,
             striping,
             pending: Pending::new(striping.qps),
             filled: VecDeque::new(),
@@ -165,14 +165,15 @@ pub struct RecvEnd {
     /// Slices consumed.
     consumed: u64,
     cts_qps: u32,
+    slots: u64,
 }
 
 impl RecvEnd {
-    /// An end that sends its CTS messages by `cts_qps` QPs; none over NVLink.
-    pub fn new(striping: Striping, cts_qps: u32) -> Self {
+    /// An end with so many slots that sends its CTS messages by `cts_qps` QPs; none over NVLink.
+    pub fn new(striping: Striping, cts_qps: u32, slots: u64) -> Self {
         let pending = Pending::new(striping.qps);
         let (available, expected, posted, consumed) = (0, 0, 0, 0);
-        RecvEnd { available, striping, pending, expected, posted, consumed, cts_qps }
+        RecvEnd { available, striping, pending, expected, posted, consumed, cts_qps, slots }
     }
 
     /// The lane has emptied a slot.
@@ -182,7 +183,7 @@ impl RecvEnd {
 
     /// The QP of the next CTS, if a slot is free and a slice is still to come.
     pub fn post_cts(&mut self) -> Option<u32> {
-        if self.posted >= self.expected || self.posted >= self.consumed + SLOTS {
+        if self.posted >= self.expected || self.posted >= self.consumed + self.slots {
             return None;
         }
         let qp = (self.posted % u64::from(self.cts_qps)) as u32;
@@ -218,7 +219,8 @@ mod tests {
     #[test]
     fn messages_wait_for_their_cts_and_take_turns_on_qps() {
         let striping = Striping { qps: 2, parts: 1 };
-        let (mut send, mut recv) = (SendEnd::new(striping, 1), RecvEnd::new(striping, 1));
+        let (mut send, mut recv) =
+            (SendEnd::new(striping, 1, SLOTS), RecvEnd::new(striping, 1, SLOTS));
         recv.expected = 6;
         (0..3).for_each(|_| fill(&mut send, 1 << 20));
         assert!(posts(&mut send).is_empty());
@@ -239,7 +241,7 @@ mod tests {
     #[test]
     fn merged_ports_split_every_message() {
         // two ports, two QPs a port: each message by one QP of each port
-        let mut send = SendEnd::new(Striping { qps: 4, parts: 2 }, 2);
+        let mut send = SendEnd::new(Striping { qps: 4, parts: 2 }, 2, SLOTS);
         (0..3).for_each(|_| fill(&mut send, 1000));
         grant(&mut send, 0);
         grant(&mut send, 0);

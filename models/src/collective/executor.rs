@@ -9,11 +9,11 @@ use std::sync::Arc;
 use sim_core::{Bytes, Delta, Rate, Time};
 
 use super::connection::{RecvEnd, SendEnd, Striping};
-use super::program::{Primitive, Program, SLICES};
+use super::program::{Primitive, Program};
 use crate::host::HostConfig;
 
 /// What never changes of a lane.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct LaneInfo {
     /// Its job.
     pub job: u32,
@@ -27,8 +27,12 @@ pub struct LaneInfo {
     pub repeats: u32,
     /// When the job starts.
     pub start: Time,
-    /// Size of a buffer slot.
+    /// Size of a buffer slot, and slots of each of its connections.
     pub slot: u64,
+    /// See `slot`.
+    pub slots: u64,
+    /// The thread block that it runs on, which others may share: see [`Executor::add_block`].
+    pub block: u32,
 }
 
 /// How an end reaches the other one, on another host.
@@ -44,6 +48,8 @@ pub struct Remote {
     pub gdr: bool,
     /// Of the PCIe path.
     pub pcie_latency: Delta,
+    /// Data goes over NVLink to the GPU next to the NIC first (PXN).
+    pub pxn: bool,
 }
 
 /// The other end of a connection's end.
@@ -67,8 +73,9 @@ struct Attached<E> {
 #[derive(Clone, Debug)]
 struct Lane {
     info: LaneInfo,
-    recv: u32,
-    send: u32,
+    /// Its ends, by peer.
+    recvs: Vec<u32>,
+    sends: Vec<u32>,
     repeat: u32,
     step: u64,
     slice: u64,
@@ -139,6 +146,8 @@ pub struct Executor {
     lanes: Vec<Lane>,
     sends: Vec<Attached<SendEnd>>,
     recvs: Vec<Attached<RecvEnd>>,
+    /// By thread block: when it is free.
+    blocks: Vec<Time>,
     /// By GPU: when its NVLink egress, and its way to and from host memory, are free.
     nvlink: Vec<Time>,
     to_host: Vec<Time>,
@@ -146,8 +155,6 @@ pub struct Executor {
     jobs: Vec<JobState>,
     agenda: BinaryHeap<Reverse<(Time, Action)>>,
 }
-
-const NONE: u32 = u32::MAX;
 
 impl Executor {
     /// A host without lanes.
@@ -158,12 +165,20 @@ impl Executor {
             lanes: Vec::new(),
             sends: Vec::new(),
             recvs: Vec::new(),
+            blocks: Vec::new(),
             nvlink: vec![Time::ZERO; gpus],
             to_host: vec![Time::ZERO; gpus],
             from_host: vec![Time::ZERO; gpus],
             jobs: Vec::new(),
             agenda: BinaryHeap::new(),
         }
+    }
+
+    /// Adds a thread block, which takes the slices of its lanes one after the other; returns its
+    /// number.
+    pub fn add_block(&mut self) -> u32 {
+        self.blocks.push(Time::ZERO);
+        self.blocks.len() as u32 - 1
     }
 
     /// Adds a lane; returns its number.
@@ -182,9 +197,10 @@ impl Executor {
                 state.marks.push(Vec::new());
             }
         }
+        let begin = info.start + self.config.launch_latency;
         self.lanes.push(Lane {
-            recv: NONE,
-            send: NONE,
+            recvs: Vec::new(),
+            sends: Vec::new(),
             repeat: 0,
             step: 0,
             slice: 0,
@@ -195,7 +211,6 @@ impl Executor {
             waited: [Delta::ZERO; 2],
             info,
         });
-        let begin = info.start + self.config.launch_latency;
         self.agenda.push(Reverse((begin, Action::Begin(number))));
         number
     }
@@ -204,29 +219,32 @@ impl Executor {
     pub fn join(&mut self, from: u32, to: u32) {
         let striping = Striping { qps: 1, parts: 1 };
         let (send, recv) = (self.sends.len() as u32, self.recvs.len() as u32);
-        let end = SendEnd::new(striping, 0);
+        let slots = self.lanes[from as usize].info.slots;
+        let end = SendEnd::new(striping, 0, slots);
         self.sends.push(Attached { end, lane: from, peer: Peer::Local(recv) });
-        let end = RecvEnd::new(striping, 0);
+        let end = RecvEnd::new(striping, 0, slots);
         self.recvs.push(Attached { end, lane: to, peer: Peer::Local(send) });
-        self.lanes[from as usize].send = send;
-        self.lanes[to as usize].recv = recv;
+        self.lanes[from as usize].sends.push(send);
+        self.lanes[to as usize].recvs.push(recv);
     }
 
-    /// Gives a lane a sending end over QPs; returns its number.
+    /// Gives a lane a sending end over QPs, to its next peer; returns its number.
     pub fn add_send(&mut self, lane: u32, remote: Remote) -> u32 {
         let number = self.sends.len() as u32;
-        let end = SendEnd::new(remote.striping, remote.cts.len() as u32);
+        let state = &mut self.lanes[lane as usize];
+        let end = SendEnd::new(remote.striping, remote.cts.len() as u32, state.info.slots);
+        state.sends.push(number);
         self.sends.push(Attached { end, lane, peer: Peer::Remote(remote) });
-        self.lanes[lane as usize].send = number;
         number
     }
 
-    /// Gives a lane a receiving end over QPs; returns its number.
+    /// Gives a lane a receiving end over QPs, from its next peer; returns its number.
     pub fn add_recv(&mut self, lane: u32, remote: Remote) -> u32 {
         let number = self.recvs.len() as u32;
-        let end = RecvEnd::new(remote.striping, remote.cts.len() as u32);
+        let state = &mut self.lanes[lane as usize];
+        let end = RecvEnd::new(remote.striping, remote.cts.len() as u32, state.info.slots);
+        state.recvs.push(number);
         self.recvs.push(Attached { end, lane, peer: Peer::Remote(remote) });
-        self.lanes[lane as usize].recv = number;
         number
     }
 
@@ -309,16 +327,19 @@ impl Executor {
     fn begin(&mut self, now: Time, lane: u32, out: &mut Vec<Output>) {
         let state = &mut self.lanes[lane as usize];
         (state.step, state.slice, state.mark) = (0, 0, 0);
-        let program = state.info.program;
+        let program = &state.info.program;
         state.primitive = (!program.is_empty()).then(|| program.step(0));
-        let recv = state.recv;
-        if let Some(attached) = self.recvs.get_mut(recv as usize) {
-            attached.end.expected += program.receives();
+        let empty = program.is_empty();
+        for peer in 0..state.recvs.len() {
+            let state = &self.lanes[lane as usize];
+            let (recv, slices) = (state.recvs[peer], state.info.program.receives(peer as u32));
+            let attached = &mut self.recvs[recv as usize];
+            attached.end.expected += slices;
             if matches!(attached.peer, Peer::Remote(_)) {
                 self.post_cts(recv, out);
             }
         }
-        if program.is_empty() {
+        if empty {
             self.lane_done(now, lane, out);
         } else {
             self.try_slice(now, lane);
@@ -332,45 +353,48 @@ impl Executor {
         if let Some((reason, since)) = state.blocked.take() {
             state.waited[reason] += now.since(since);
         }
-        if primitive.recv && self.recvs[state.recv as usize].end.available == 0 {
+        let end = |ends: &[u32]| ends.get(primitive.peer as usize).map_or(0, |end| *end as usize);
+        let (recv, send) = (end(&state.recvs), end(&state.sends));
+        if primitive.recv && self.recvs[recv].end.available == 0 {
             state.blocked = Some((0, now));
             return;
         }
-        if primitive.send && self.sends[state.send as usize].end.free == 0 {
+        if primitive.send && self.sends[send].end.free == 0 {
             state.blocked = Some((1, now));
             return;
         }
         state.busy = true;
         let gpu = state.info.gpu as usize;
-        let bytes = Program::slice(primitive.bytes, state.slice, state.info.slot);
+        let (slice, slot) = (state.slice, state.info.slot);
+        let slice = |bytes| Bytes::new(state.info.program.slice(bytes, slice, slot));
+        let sent = slice(primitive.sent().bytes);
+        let taken = if primitive.recv { slice(primitive.bytes) } else { Bytes::ZERO };
         let config = &self.config;
-        let size = Bytes::new(bytes);
         let begun = now + config.slice_latency;
-        let mut done = begun + config.channel_rate.time_for(size);
+        let mut done = begun;
         // a resource that several lanes share takes their slices one after the other
-        let mut pass = |free: &mut Time, rate: Rate| {
+        let mut pass = |free: &mut Time, rate: Rate, size: Bytes| {
             *free = begun.max(*free) + rate.time_for(size);
             done = done.max(*free);
         };
+        let block = &mut self.blocks[state.info.block as usize];
+        pass(block, config.channel_rate, sent.max(taken));
         if primitive.recv {
-            let recv = &mut self.recvs[state.recv as usize];
+            let recv = &mut self.recvs[recv];
             recv.end.available -= 1;
             if matches!(recv.peer, Peer::Remote(Remote { gdr: false, .. })) {
-                pass(&mut self.from_host[gpu], config.host_memory.rate);
+                pass(&mut self.from_host[gpu], config.host_memory.rate, taken);
             }
         }
         if primitive.send {
-            let send = &mut self.sends[state.send as usize];
+            let send = &mut self.sends[send];
             send.end.free -= 1;
-            match send.peer {
-                Peer::Local(_) => {
-                    pass(&mut self.nvlink[gpu], config.nvlink.rate);
-                    self.jobs[state.info.job as usize].nvlink_bytes += bytes;
-                }
-                Peer::Remote(Remote { gdr: false, .. }) => {
-                    pass(&mut self.to_host[gpu], config.host_memory.rate)
-                }
-                Peer::Remote(_) => {}
+            if matches!(send.peer, Peer::Local(_) | Peer::Remote(Remote { pxn: true, .. })) {
+                pass(&mut self.nvlink[gpu], config.nvlink.rate, sent);
+                self.jobs[state.info.job as usize].nvlink_bytes += sent.get();
+            }
+            if matches!(send.peer, Peer::Remote(Remote { gdr: false, .. })) {
+                pass(&mut self.to_host[gpu], config.host_memory.rate, sent);
             }
         }
         self.agenda.push(Reverse((done, Action::Handled(lane))));
@@ -381,33 +405,37 @@ impl Executor {
         let state = &mut self.lanes[lane as usize];
         state.busy = false;
         let Some(primitive) = state.primitive else { return };
-        let bytes = Program::slice(primitive.bytes, state.slice, state.info.slot);
+        let program = &state.info.program;
         let config = &self.config;
         let across = now + config.nvlink.latency;
+        let peer = primitive.peer as usize;
         if primitive.recv {
-            let next = match self.recvs[state.recv as usize].peer {
+            let recv = state.recvs[peer];
+            let next = match self.recvs[recv as usize].peer {
                 Peer::Local(send) => (across, Action::Free(send)),
-                Peer::Remote(_) => (now + config.proxy_latency, Action::Grant(state.recv)),
+                Peer::Remote(_) => (now + config.proxy_latency, Action::Grant(recv)),
             };
             self.agenda.push(Reverse(next));
         }
         if primitive.send {
-            let send = &mut self.sends[state.send as usize];
+            let number = state.sends[peer];
+            let bytes = program.slice(primitive.sent().bytes, state.slice, state.info.slot);
+            let send = &mut self.sends[number as usize];
             let next = match &send.peer {
                 Peer::Local(recv) => (across, Action::Arrive(*recv)),
-                Peer::Remote(Remote { gdr, pcie_latency, .. }) => {
+                Peer::Remote(Remote { gdr, pcie_latency, pxn, .. }) => {
                     send.end.fill(bytes);
                     let way = if *gdr { Delta::ZERO } else { config.host_memory.latency };
-                    let at = now + config.proxy_latency + *pcie_latency + way;
-                    (at, Action::Send(state.send))
+                    let begin = if *pxn { across } else { now };
+                    let at = begin + config.proxy_latency + *pcie_latency + way;
+                    (at, Action::Send(number))
                 }
             };
             self.agenda.push(Reverse(next));
         }
         state.slice += 1;
-        if state.slice == SLICES {
+        if state.slice == program.slices() {
             (state.slice, state.step) = (0, state.step + 1);
-            let program = &state.info.program;
             state.primitive = (state.step < program.len()).then(|| program.step(state.step));
             let done = state.primitive.is_none();
             if program.mark(state.mark).is_some_and(|step| step <= state.step) {
@@ -438,25 +466,25 @@ impl Executor {
 
     /// A lane has finished a repetition; its rank goes on when all its lanes have.
     fn lane_done(&mut self, now: Time, lane: u32, out: &mut Vec<Output>) {
-        let info = self.lanes[lane as usize].info;
-        let repeat = self.lanes[lane as usize].repeat;
-        self.lanes[lane as usize].repeat += 1;
-        let job = &mut self.jobs[info.job as usize];
+        let Lane { info, repeat, .. } = &mut self.lanes[lane as usize];
+        let (of_job, of_rank, repeats, repeat) =
+            (info.job, info.rank, info.repeats, std::mem::replace(repeat, *repeat + 1));
+        let job = &mut self.jobs[of_job as usize];
         let end = &mut job.ends[repeat as usize];
         *end = now.max(*end);
-        let Some((_, left)) = job.running.iter_mut().find(|(rank, _)| *rank == info.rank) else {
+        let Some((_, left)) = job.running.iter_mut().find(|(rank, _)| *rank == of_rank) else {
             return;
         };
         *left -= 1;
         if *left > 0 {
             return;
         }
-        if repeat + 1 == info.repeats {
+        if repeat + 1 == repeats {
             return out.push(Output::RankDone);
         }
         let at = now + self.config.launch_latency;
         for (number, other) in (0..).zip(&self.lanes) {
-            if (other.info.job, other.info.rank) == (info.job, info.rank) {
+            if (other.info.job, other.info.rank) == (of_job, of_rank) {
                 *left += 1;
                 self.agenda.push(Reverse((at, Action::Begin(number))));
             }

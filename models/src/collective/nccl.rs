@@ -73,6 +73,13 @@ pub struct NcclConfig {
     /// 0: rings enter and leave a host by the same NIC; 1, 2: they may use two.
     #[serde(rename = "CROSS_NIC", alias = "NCCL_CROSS_NIC")]
     pub cross_nic: u8,
+    /// Channels between two ranks on different hosts that send to each other (AllToAll); as many
+    /// as the NICs need if absent.
+    #[serde(rename = "NCHANNELS_PER_NET_PEER", alias = "NCCL_NCHANNELS_PER_NET_PEER")]
+    pub nchannels_per_net_peer: Option<u32>,
+    /// 1: a rank sends by its own NIC, also where the other rank is next to another rail.
+    #[serde(rename = "PXN_DISABLE", alias = "NCCL_PXN_DISABLE")]
+    pub pxn_disable: u8,
 }
 
 impl Default for NcclConfig {
@@ -93,6 +100,8 @@ impl Default for NcclConfig {
             ib_merge_nics: 1,
             net_gdr_level: GdrLevel(PathType::Pxb),
             cross_nic: 2,
+            nchannels_per_net_peer: None,
+            pxn_disable: 0,
         }
     }
 }
@@ -170,6 +179,7 @@ impl NcclConfig {
         let flag = "it is a switch";
         range("IB_SPLIT_DATA_ON_QPS", u32::from(self.ib_split_data_on_qps), 1, flag)?;
         range("IB_MERGE_NICS", u32::from(self.ib_merge_nics), 1, flag)?;
+        range("PXN_DISABLE", u32::from(self.pxn_disable), 1, flag)?;
         if !(1..=128).contains(&self.ib_qps_per_connection) {
             let message = format!(
                 "{} is out of range: 1 to 128 is expected; NCCL has room for 128 QPs a connection",
@@ -177,9 +187,11 @@ impl NcclConfig {
             );
             return refuse("IB_QPS_PER_CONNECTION", message);
         }
-        for (key, value) in
-            [("MIN_NCHANNELS", self.min_nchannels), ("MAX_NCHANNELS", self.max_nchannels)]
-        {
+        for (key, value) in [
+            ("MIN_NCHANNELS", self.min_nchannels),
+            ("MAX_NCHANNELS", self.max_nchannels),
+            ("NCHANNELS_PER_NET_PEER", self.nchannels_per_net_peer),
+        ] {
             let Some(value) = value.filter(|value| !(1..=CHANNELS_MAX).contains(value)) else {
                 continue;
             };
@@ -358,7 +370,11 @@ pub fn explain_variable(name: &str) -> Option<String> {
         ("SOCKET_IFNAME", "it names the interface of the bootstrap, not the RDMA device (IB_HCA)"),
         ("IB_GID_INDEX", "it picks an address of the NIC; RoCEv2 over IPv4 is simulated"),
         ("IB_SL", "on RoCE it is at most the PCP of tagged frames; IB_TC gives the DSCP"),
-        ("IB_ADAPTIVE_ROUTING", "it configures no switch; out-of-order writes are not simulated"),
+        (
+            "IB_ADAPTIVE_ROUTING",
+            "it configures no switch and no NIC; switch.load_balance and \
+             nic.transport.ooo_data_placement do",
+        ),
         ("IB_PCI_RELAXED_ORDERING", "PCIe ordering is not simulated; see host.nic.pcie.rate"),
         ("DEBUG", "it changes messages only"),
         ("DEBUG_SUBSYS", "it changes messages only"),
@@ -366,7 +382,6 @@ pub fn explain_variable(name: &str) -> Option<String> {
         ("P2P_DISABLE", "GPUs of a host use host.nvlink here"),
         ("SHM_DISABLE", "GPUs of a host use host.nvlink here"),
         ("NTHREADS", "a channel's speed is host.channel_rate here"),
-        ("PXN_DISABLE", "rings do not use PXN"),
         ("IB_ECE_ENABLE", "enhanced connection establishment is not simulated"),
     ];
     let (_, why) = without_effect.iter().find(|(known, _)| *known == name)?;

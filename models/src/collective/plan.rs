@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use sim_core::{Delta, Rate, Time};
 
-use super::channels::{ChannelPlan, HostView, channels, distance};
-use super::config::{CollectiveConfig, Op};
-use super::connection::Striping;
+use super::config::{AllReduceAlgorithm, CollectiveConfig, Op};
+use super::connection::{SLOTS, Striping};
+use super::halving_doubling::HalvingDoubling;
+use super::joins::{Joined, Joins};
 use super::nccl::NcclConfig;
-use super::program::{Cut, Program, Steps};
+use super::p2p::{self, Leg, PeerToPeer};
+use super::program::{Cut, Part, Program, Steps};
 use super::ring::RingAllReduce;
 use crate::error::BuildError;
 use crate::host::{Device, HostConfig, NicPlan, devices, nics};
@@ -57,10 +59,12 @@ pub enum Link {
         gdr: [bool; 2],
         /// Latency of PCIe at the sender and at the receiver.
         pcie_latency: [Delta; 2],
+        /// The sender's GPU hands data over NVLink to the one next to the NIC (PXN).
+        pxn: bool,
     },
 }
 
-/// What carries slices from one lane to the next.
+/// What carries slices from one lane to another.
 #[derive(Clone, Debug)]
 pub struct Connection {
     /// The channel.
@@ -69,8 +73,43 @@ pub struct Connection {
     pub from: u32,
     /// Receiving rank.
     pub to: u32,
+    /// The sender's lane and the receiver's.
+    pub lanes: [u32; 2],
+    /// Which of the peers of its lane each is for the other.
+    pub peer: u32,
+    /// Place of the sending rank on its lane: see [`Job::lanes`].
+    pub position: u32,
     /// How.
     pub link: Link,
+}
+
+/// Who sends to whom.
+#[derive(Clone, Debug)]
+pub enum Pattern {
+    /// AllReduce on rings, a lane a channel.
+    Ring,
+    /// AllReduce by halving and doubling, a lane a channel.
+    HalvingDoubling,
+    /// AllToAll: pairs of lanes, the first of which sends.
+    PeerToPeer {
+        /// What each pair does, and on which channel.
+        lines: Vec<(u32, Arc<[Leg]>)>,
+        /// Largest chunk.
+        chunk: u64,
+        /// Size of a slot.
+        slot: u64,
+    },
+}
+
+impl Pattern {
+    /// What stands in reports for NCCL's algorithm.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Pattern::Ring => "Ring",
+            Pattern::HalvingDoubling => "HalvingDoubling",
+            Pattern::PeerToPeer { .. } => "P2P",
+        }
+    }
 }
 
 /// One collective, planned.
@@ -78,9 +117,9 @@ pub struct Connection {
 pub struct Job {
     /// Its keys.
     pub config: Arc<CollectiveConfig>,
-    /// Elements.
+    /// Elements, as nccl-tests counts them.
     pub count: u64,
-    /// Size of the buffer: whole elements.
+    /// Size of the buffer: whole elements, in as many parts as the operation has.
     pub bytes: u64,
     /// Hosts that take part.
     pub nodes: u32,
@@ -88,12 +127,17 @@ pub struct Job {
     pub ranks: Vec<Rank>,
     /// Number of channels.
     pub channels: u32,
-    /// The ranks in ring order, by channel.
-    pub rings: Vec<Vec<u32>>,
-    /// All connections, channel by channel.
+    /// Who sends to whom.
+    pub pattern: Pattern,
+    /// By lane of a rank: the ranks in the order of their positions; of a ring that in which data
+    /// passes them.
+    pub lanes: Vec<Vec<u32>>,
+    /// All connections; of rings channel by channel.
     pub connections: Vec<Connection>,
     /// Most that one chunk holds.
     pub chunk: u64,
+    /// Size of a buffer slot, and slots of a connection.
+    pub slots: (u64, u64),
     /// When it starts.
     pub start: Time,
     /// How much of its programs is run, if not all.
@@ -106,6 +150,11 @@ impl Job {
         [self.config.warmup + self.config.iterations, self.config.iterations]
     }
 
+    /// True if data goes around rings.
+    pub fn is_ring(&self) -> bool {
+        matches!(self.pattern, Pattern::Ring)
+    }
+
     /// The hosts that take part, in the order of their ranks.
     pub fn hosts(&self) -> Vec<NodeId> {
         let mut hosts: Vec<NodeId> = self.ranks.iter().map(|rank| rank.host).collect();
@@ -113,26 +162,76 @@ impl Job {
         hosts
     }
 
-    /// The program of the rank at `position` of the ring of `channel`.
-    pub fn program(&self, channel: u32, position: u32) -> Program {
-        // shares of channels in units of 16 B
+    /// The thread block of a lane, among those of its rank. P2P operations share that of their
+    /// channel, senders and receivers apart.
+    pub fn block(&self, lane: u32) -> u32 {
+        match &self.pattern {
+            Pattern::Ring | Pattern::HalvingDoubling => lane,
+            Pattern::PeerToPeer { lines, .. } => lines[lane as usize / 2].0 * 2 + lane % 2,
+        }
+    }
+
+    /// Thread blocks of a rank.
+    pub fn blocks(&self) -> u32 {
+        let each = if matches!(self.pattern, Pattern::PeerToPeer { .. }) { 2 } else { 1 };
+        each * self.channels
+    }
+
+    /// The program of the rank at `position` of a lane.
+    pub fn program(&self, lane: u32, position: u32) -> Program {
+        let ranks = self.ranks.len() as u32;
+        let steps = match &self.pattern {
+            Pattern::Ring => {
+                let Part { offset, bytes } = self.share(lane);
+                let (index, chunk) = (position, self.chunk);
+                Steps::RingAllReduce(RingAllReduce { index, ranks, offset, bytes, chunk })
+            }
+            Pattern::HalvingDoubling => Steps::HalvingDoubling(HalvingDoubling {
+                rank: position,
+                rounds: ranks.trailing_zeros(),
+                part: self.share(lane),
+                chunk: self.chunk,
+            }),
+            Pattern::PeerToPeer { lines, chunk, .. } => Steps::PeerToPeer(PeerToPeer {
+                sends: lane.is_multiple_of(2),
+                legs: lines[lane as usize / 2].1.clone(),
+                chunk: *chunk,
+            }),
+        };
+        Program::new(steps, self.cut)
+    }
+
+    /// The part of the buffer that a channel reduces, in units of 16 B.
+    fn share(&self, channel: u32) -> Part {
         let units = self.bytes.div_ceil(16);
         let cut = |channel: u32| {
             let share = u128::from(units) * u128::from(channel) / u128::from(self.channels);
             (share as u64 * 16).min(self.bytes)
         };
         let (offset, end) = (cut(channel), cut(channel + 1));
-        let (index, ranks) = (position, self.ranks.len() as u32);
-        let steps = match self.config.op {
-            Op::AllReduce => Steps::RingAllReduce(RingAllReduce {
-                index,
-                ranks,
-                offset,
-                bytes: end - offset,
-                chunk: self.chunk,
-            }),
+        Part { offset, bytes: end - offset }
+    }
+
+    /// What a connection carries in one repetition, in bytes and in slices: of rings the mean.
+    pub fn load(&self, connection: &Connection) -> (f64, f64) {
+        let program = self.program(connection.lanes[1], connection.position);
+        let slices = program.receives(connection.peer) as f64;
+        let bytes = match &self.pattern {
+            Pattern::Ring => {
+                let factor = self.config.op.bus_factor(self.ranks.len() as u32);
+                self.bytes as f64 * factor / f64::from(self.channels)
+            }
+            // S / 2^(bit + 1) each way, twice
+            Pattern::HalvingDoubling => {
+                let halved = f64::from(connection.peer).exp2();
+                self.bytes as f64 / halved / f64::from(self.channels)
+            }
+            Pattern::PeerToPeer { lines, .. } => {
+                let (_, legs) = &lines[connection.lanes[0] as usize / 2];
+                legs[connection.peer as usize].part.bytes as f64
+            }
         };
-        Program::new(steps, self.cut)
+        (bytes, slices)
     }
 }
 
@@ -157,19 +256,19 @@ pub fn jobs(collectives: &[Collective], setting: Setting<'_>) -> Result<Vec<Job>
 }
 
 /// A host of a job.
-struct Member<'a> {
-    host: NodeId,
-    config: &'a HostConfig,
-    nics: Vec<NicPlan>,
-    devices: Vec<Device>,
-    rates: Vec<Rate>,
-    gpus: u32,
-    first_rank: u32,
+pub(super) struct Member<'a> {
+    pub(super) host: NodeId,
+    pub(super) config: &'a HostConfig,
+    pub(super) nics: Vec<NicPlan>,
+    pub(super) devices: Vec<Device>,
+    pub(super) rates: Vec<Rate>,
+    pub(super) gpus: u32,
+    pub(super) first_rank: u32,
 }
 
 /// More ranks, QPs or repetitions than this are refused before memory is taken.
 const RANKS_MAX: u32 = 65_536;
-const QPS_MAX: usize = 8_000_000;
+pub(super) const QPS_MAX: u64 = 8_000_000;
 const REPEATS_MAX: u32 = 100_000;
 
 fn plan(collective: &Collective, setting: Setting<'_>) -> Result<Job, BuildError> {
@@ -189,38 +288,41 @@ fn plan(collective: &Collective, setting: Setting<'_>) -> Result<Job, BuildError
         .flat_map(|member| (0..member.gpus).map(|gpu| Rank { host: member.host, gpu }))
         .collect();
     if ranks.len() < 2 {
-        let message = "a ring over one rank: NCCL would copy the buffer and send nothing (nccl-tests \
+        let message = "a collective over one rank: NCCL would copy the buffer and send nothing (nccl-tests \
                        prints busbw 0); more hosts or GPUs are expected";
         let field = if config.hosts.is_some() { "hosts" } else { "gpus" };
         return Err(BuildError::new(key(field), message));
     }
-    let count = bytes / config.dtype.size();
-    let bytes = count * config.dtype.size();
-    let views: Vec<HostView<'_>> = members
-        .iter()
-        .map(|member| HostView {
-            config: member.config,
-            nics: &member.nics,
-            devices: &member.devices,
-            rates: &member.rates,
-            gpus: member.gpus,
-        })
-        .collect();
-    let routes = channels(&views, setting.nccl, bytes);
-    let channels = routes[0].len() as u32;
-    let rings = rings(&members, &routes, channels);
-    let mut connections = Vec::new();
-    for (channel, ring) in (0..).zip(&rings) {
-        if connections.len() * setting.nccl.ib_qps_per_connection as usize > QPS_MAX {
-            let message = format!("this makes more than {QPS_MAX} QPs");
-            return Err(BuildError::new("nccl.IB_QPS_PER_CONNECTION", message));
+    let total = ranks.len() as u32;
+    let count = config.op.count(bytes / config.dtype.size(), total);
+    let bytes = count * config.op.parts(total) * config.dtype.size();
+    let job = Joins { members: &members, ranks: &ranks, setting, bytes };
+    let joined = match (config.op, config.algorithm) {
+        (Op::AllReduce, None | Some(AllReduceAlgorithm::Ring)) => job.rings()?,
+        (Op::AllReduce, Some(AllReduceAlgorithm::HalvingDoubling)) if total.is_power_of_two() => {
+            job.halving_doubling()?
         }
-        for (position, from) in ring.iter().enumerate() {
-            let to = ring[(position + 1) % ring.len()];
-            let link = link(&members, &routes, channel, [*from, to], &ranks, setting)?;
-            connections.push(Connection { channel, from: *from, to, link });
+        (Op::AllReduce, Some(AllReduceAlgorithm::HalvingDoubling)) => {
+            let below = total.next_power_of_two() / 2;
+            let message = format!(
+                "halving-doubling needs a power of two of ranks, and there are {total}: {below} or {} \
+                 are expected (hosts, gpus), or \"ring\"",
+                below * 2
+            );
+            return Err(BuildError::new(key("algorithm"), message));
         }
-    }
+        (Op::AllToAll, None) => job.all_to_all()?,
+        (Op::AllToAll, Some(_)) => {
+            let message = "it is for all_reduce: an AllToAll is a SEND and a RECV of each rank with \
+                           each other one, and nothing can be chosen; leave it out";
+            return Err(BuildError::new(key("algorithm"), message));
+        }
+    };
+    let Joined { pattern, channels, lanes, connections } = joined;
+    let slots = match &pattern {
+        Pattern::PeerToPeer { slot, .. } => (*slot, p2p::SLOTS),
+        _ => (setting.nccl.slot(), SLOTS),
+    };
     Ok(Job {
         config: config.clone(),
         count,
@@ -228,9 +330,11 @@ fn plan(collective: &Collective, setting: Setting<'_>) -> Result<Job, BuildError
         nodes: members.len() as u32,
         ranks,
         channels,
-        rings,
+        pattern,
+        lanes,
         connections,
         chunk: setting.nccl.chunk(),
+        slots,
         start: Time::ZERO + config.start,
         cut: *cut,
     })
@@ -290,72 +394,4 @@ fn members<'a>(
         }
     }
     Ok(members)
-}
-
-/// The ranks in ring order: host after host.
-fn rings(members: &[Member<'_>], routes: &[ChannelPlan], channels: u32) -> Vec<Vec<u32>> {
-    let ring = |channel: u32| {
-        let within = members.iter().zip(routes).flat_map(|(member, routes)| {
-            let gpus = routes[channel as usize].gpus.iter();
-            gpus.map(move |gpu| member.first_rank + gpu)
-        });
-        within.collect()
-    };
-    (0..channels).map(ring).collect()
-}
-
-/// How the rank `from` reaches the rank `to` on a channel.
-fn link(
-    members: &[Member<'_>],
-    routes: &[ChannelPlan],
-    channel: u32,
-    [from, to]: [u32; 2],
-    ranks: &[Rank],
-    setting: Setting<'_>,
-) -> Result<Link, BuildError> {
-    let member = |rank: u32| {
-        let after = members.partition_point(|member| member.first_rank <= rank);
-        after.saturating_sub(1)
-    };
-    let (a, b) = (member(from), member(to));
-    if a == b {
-        return Ok(Link::Local);
-    }
-    let route = |member: usize| &routes[member][channel as usize];
-    let leaves = &members[a].devices[route(a).leaves.unwrap_or(0) as usize];
-    let enters = &members[b].devices[route(b).enters.unwrap_or(0) as usize];
-    let nccl = setting.nccl;
-    let width = leaves.links.len().max(enters.links.len()) as u32;
-    let qps = nccl.ib_qps_per_connection * width;
-    if qps > 128 {
-        let message = format!(
-            "{} QPs on each of {width} merged ports are {qps}: NCCL has room for 128 a connection",
-            nccl.ib_qps_per_connection
-        );
-        return Err(BuildError::new("nccl.IB_QPS_PER_CONNECTION", message));
-    }
-    let parts = if nccl.ib_split_data_on_qps != 0 { qps } else { width };
-    let port = |member: &Member<'_>, index: u32| {
-        let first = setting.topology.ports_of(member.host).next().map_or(0, |port| port.0);
-        PortId(first + index)
-    };
-    let ends = (0..qps as usize).map(|qp| {
-        let source = &leaves.links[qp % leaves.links.len()];
-        let target = &enters.links[qp % enters.links.len()];
-        let source = source.iter().map(|index| port(&members[a], *index)).collect();
-        (source, port(&members[b], target[0]))
-    });
-    let gdr = |member: &Member<'_>, device: &Device, rank: u32| {
-        let path = distance(&member.nics, device, ranks[rank as usize].gpu);
-        member.config.gdr && path.of_nccl() <= nccl.net_gdr_level.0
-    };
-    let latency =
-        |member: &Member<'_>, device: &Device| member.nics[device.nic as usize].pcie.latency;
-    Ok(Link::Remote {
-        qps: ends.collect(),
-        striping: Striping { qps, parts },
-        ports: width,
-        gdr: [gdr(&members[a], leaves, from), gdr(&members[b], enters, to)],
-        pcie_latency: [latency(&members[a], leaves), latency(&members[b], enters)],
-    })
 }

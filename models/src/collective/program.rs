@@ -1,29 +1,57 @@
 //! What a lane does, step by step. A program is computed as it runs; nothing is stored.
 
+use super::halving_doubling::HalvingDoubling;
+use super::p2p::PeerToPeer;
 use super::ring::RingAllReduce;
 
-/// One primitive of NCCL's: any of receive, reduce with the own input, copy to the own output, send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Primitive {
-    /// Takes the chunk from the lane before.
-    pub recv: bool,
-    /// Adds this rank's input.
-    pub reduce: bool,
-    /// Writes the chunk to this rank's output.
-    pub copy: bool,
-    /// Gives the chunk to the lane after.
-    pub send: bool,
-    /// Where the chunk lies in the buffer.
+/// A stretch of a buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Part {
+    /// Where it begins.
     pub offset: u64,
     /// Its length, which may be zero.
     pub bytes: u64,
 }
 
+/// One primitive of NCCL's: any of receive, reduce with what this rank has, copy to the own output,
+/// send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Primitive {
+    /// Takes the chunk from another lane.
+    pub recv: bool,
+    /// Adds what this rank has of it.
+    pub reduce: bool,
+    /// Writes the chunk to this rank's output.
+    pub copy: bool,
+    /// Gives the chunk, or `other`, to another lane.
+    pub send: bool,
+    /// Where the chunk lies in the buffer.
+    pub offset: u64,
+    /// Its length, which may be zero.
+    pub bytes: u64,
+    /// Another chunk that is sent while this one is received: an exchange, by two thread blocks.
+    pub other: Option<Part>,
+    /// Which of the lane's peers it receives from and sends to; a ring has one for each.
+    pub peer: u32,
+}
+
+impl Primitive {
+    /// What is sent.
+    pub fn sent(&self) -> Part {
+        let chunk = Part { offset: self.offset, bytes: self.bytes };
+        if self.send { self.other.unwrap_or(chunk) } else { Part::default() }
+    }
+}
+
 /// What a lane does in one repetition, by algorithm.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Steps {
     /// AllReduce on a ring.
     RingAllReduce(RingAllReduce),
+    /// AllReduce by recursive halving and doubling.
+    HalvingDoubling(HalvingDoubling),
+    /// Sends to peers, or receives from them, one after the other.
+    PeerToPeer(PeerToPeer),
 }
 
 /// How many steps of a program are run. A program has two stretches: the loops of full chunks, and
@@ -37,7 +65,7 @@ pub struct Cut {
 }
 
 /// The program of one lane for one repetition: all steps, or the first ones of each stretch.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Program {
     steps: Steps,
     /// Steps of both stretches that are run,
@@ -51,37 +79,57 @@ pub struct Program {
 /// Marks of each stretch of a program that is cut: places whose time is noted.
 pub const MARKS: u32 = 16;
 
-/// Every chunk is cut into so many slices (chunkSteps / sliceSteps of a ring).
+/// Every chunk of a ring is cut into so many slices (chunkSteps / sliceSteps).
 pub(super) const SLICES: u64 = 2;
 
 impl Steps {
+    /// Slices of a chunk: P2P sends each chunk whole.
+    fn slices(&self) -> u64 {
+        match self {
+            Steps::RingAllReduce(_) | Steps::HalvingDoubling(_) => SLICES,
+            Steps::PeerToPeer(_) => 1,
+        }
+    }
+
+    /// Only a ring repeats itself: all that others do is one stretch.
     fn stretches(&self) -> [u64; 2] {
         match self {
             Steps::RingAllReduce(ring) => ring.stretches(),
+            Steps::HalvingDoubling(steps) => [0, steps.len()],
+            Steps::PeerToPeer(steps) => [0, steps.len()],
         }
     }
 
     fn step(&self, step: u64) -> Primitive {
         match self {
             Steps::RingAllReduce(ring) => ring.step(step),
+            Steps::HalvingDoubling(steps) => steps.step(step),
+            Steps::PeerToPeer(steps) => steps.step(step),
         }
+    }
+
+    fn count_before(&self, step: u64, which: fn(&Primitive) -> bool) -> u64 {
+        (0..step).map(|step| self.step(step)).filter(which).count() as u64
     }
 
     fn receives_before(&self, step: u64) -> u64 {
         match self {
             Steps::RingAllReduce(ring) => ring.receives_before(step),
+            _ => self.count_before(step, |primitive| primitive.recv),
         }
     }
 
     fn sends_before(&self, step: u64) -> u64 {
         match self {
             Steps::RingAllReduce(ring) => ring.sends_before(step),
+            _ => self.count_before(step, |primitive| primitive.send),
         }
     }
 
     fn loop_steps(&self) -> u64 {
         match self {
             Steps::RingAllReduce(ring) => ring.steps(),
+            _ => self.stretches()[1].max(1),
         }
     }
 }
@@ -110,12 +158,26 @@ impl Program {
         let [full, _] = self.run;
         let mut primitive = self.steps.step(if step < full { step } else { step + self.skipped });
         // what is sent at one step is received at the next: nobody takes it where it is not run
-        primitive.send &= step + 1 != full && step + 1 != self.len();
+        let cut = self.marks > 0 && (step + 1 == full || step + 1 == self.len());
+        primitive.send &= !cut;
         primitive
     }
 
-    /// Slices that are received.
-    pub fn receives(&self) -> u64 {
+    /// Slices of a chunk.
+    pub fn slices(&self) -> u64 {
+        self.steps.slices()
+    }
+
+    /// Slices that are received from a peer.
+    pub fn receives(&self, peer: u32) -> u64 {
+        match &self.steps {
+            Steps::RingAllReduce(_) => self.ring_receives(),
+            Steps::HalvingDoubling(steps) => steps.chunks_with(peer) * SLICES,
+            Steps::PeerToPeer(steps) => steps.chunks_from(peer),
+        }
+    }
+
+    fn ring_receives(&self) -> u64 {
         let of = |step: u64| self.steps.receives_before(step);
         let [full, _] = self.run;
         let second = full + self.skipped;
@@ -167,8 +229,8 @@ impl Program {
     /// Bytes of slice `index` of a chunk; `largest` is the size of a buffer slot.
     /// NCCL: `sliceSize = max(divUp(nelem, 16 * SlicePerChunk) * 16, sliceSize / 32)`
     /// (device/prims_simple.h).
-    pub fn slice(bytes: u64, index: u64, largest: u64) -> u64 {
-        let size = (bytes.div_ceil(16 * SLICES) * 16).max(largest / 32).min(largest);
+    pub fn slice(&self, bytes: u64, index: u64, largest: u64) -> u64 {
+        let size = (bytes.div_ceil(16 * self.slices()) * 16).max(largest / 32).min(largest);
         bytes.saturating_sub(index * size).min(size)
     }
 }
@@ -180,7 +242,8 @@ mod tests {
     #[test]
     fn chunks_are_cut_into_two_slices() {
         let mib = 1 << 20;
-        let slices = |bytes| [0, 1].map(|index| Program::slice(bytes, index, mib));
+        let program = ring(0, None);
+        let slices = |bytes| [0, 1].map(|index| program.slice(bytes, index, mib));
         assert_eq!(slices(2 * mib), [mib, mib]);
         // 100 B: two slices of 16 x ceil(100 / 32) = 64 B would do, but a slice has at least 32 KiB
         assert_eq!(slices(100), [100, 0]);
@@ -217,7 +280,7 @@ mod tests {
         };
         assert_eq!(counted(|step| step.send), 7);
         // receives: all but 0, 5 and 10
-        assert_eq!((cut.receives(), counted(|step| step.recv) * SLICES), (14, 14));
+        assert_eq!((cut.receives(0), counted(|step| step.recv) * SLICES), (14, 14));
     }
 
     #[test]
@@ -229,7 +292,7 @@ mod tests {
             let taken = (0..to.len()).map(|step| to.step(step)).filter(|step| step.recv);
             let chunk = |step: Primitive| (step.offset, step.bytes);
             assert!(sent.map(chunk).eq(taken.map(chunk)), "{full} {last}");
-            assert_eq!(from.sends_run().iter().sum::<u64>() * SLICES, to.receives());
+            assert_eq!(from.sends_run().iter().sum::<u64>() * SLICES, to.receives(0));
         }
     }
 

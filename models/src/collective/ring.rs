@@ -73,6 +73,8 @@ impl RingAllReduce {
             send: step < 2 * n - 2,
             offset: self.offset + before + start.min(rest),
             bytes: rest.saturating_sub(start).min(chunk),
+            other: None,
+            peer: 0,
         }
     }
 }

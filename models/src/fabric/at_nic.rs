@@ -124,10 +124,6 @@ impl<P: Probe> Fabric<P> {
         if let (Read::Now, Some(dma)) = (reads, *dma) {
             self.dmas[dma as usize].read(now, segment.payload);
         }
-        if segment.again {
-            counters.retransmitted_packets += u64::from(!tcp);
-            sender.retransmitted_bytes += u64::from(segment.payload);
-        }
         let dscp = self.wiring.qps[qp as usize].dscp;
         // the last packet that the window lets out must be acknowledged
         let ack_req = segment.ack_req || window_full(sender, params, now);
@@ -135,6 +131,11 @@ impl<P: Probe> Fabric<P> {
             .with_ttl(self.wiring.frames.ttl)
             .with_ect(config.np.notify != Notify::Off && !tcp)
             .with_flags(ack_req, segment.last);
+        if segment.again {
+            packet.set_again();
+            counters.retransmitted_packets += u64::from(!tcp);
+            sender.retransmitted_bytes += u64::from(segment.payload);
+        }
         packet.arg = segment.payload;
         packet.dscp = dscp;
         packet.pcp = sender.priority;
@@ -369,21 +370,21 @@ impl<P: Probe> Fabric<P> {
         let now = agenda.now();
         let Nic { params, notification_point, counters, .. } = &mut self.nics[nic];
         let receiver = &mut self.receivers[packet.qp as usize];
-        let receipt = match &mut receiver.tcp {
+        let (receipt, messages) = match &mut receiver.early {
             None => {
                 let flags = [packet.ack_req(), packet.last()];
-                receiver.responder.on_data(now, packet.psn, flags, &params.responder)
+                let on_data = receiver.responder.on_data(now, packet.psn, flags, &params.responder);
+                (on_data, u32::from(on_data.accepted && packet.last()))
             }
-            Some(tcp) => tcp.on_segment(packet.psn, packet.ack_req()),
+            Some(early) => early.on_data(now, packet, &mut receiver.responder, &params.responder),
         };
-        let is_rc = receiver.tcp.is_none();
+        let is_rc = receiver.is_rc();
         counters.duplicate_request += u64::from(receipt.duplicate && is_rc);
         if receipt.accepted {
             let delivered = receiver.deliver(packet.arg, receipt.first, packet.last());
             receiver.last_delivery = now;
             self.tally.delivered_bytes += delivered;
         }
-        let message = receipt.accepted && packet.last();
         let qp = &self.wiring.qps[packet.qp as usize];
         let config = &params.config;
         let mut echo = false;
@@ -427,8 +428,8 @@ impl<P: Probe> Fabric<P> {
             self.tally.live += 1;
             self.ports[port as usize].enqueue(now, &classed(reply, ack_dscp, &params.priority));
         }
-        if message && of_collective {
-            self.message_delivered(packet.qp, agenda);
+        if messages > 0 && of_collective {
+            (0..messages).for_each(|_| self.message_delivered(packet.qp, agenda));
         }
         self.kick(port, agenda);
     }

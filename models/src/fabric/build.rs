@@ -11,7 +11,7 @@ use super::settings::plan_settings;
 use super::shards::Shards;
 use super::spec::{OnDeadlock, Spec};
 use super::ways::Ways;
-use super::wiring::{Role, Wire, Wiring};
+use super::wiring::{QpInfo, Role, Wire, Wiring};
 use super::{Fabric, Followers, Queue, check, qps, shards};
 use crate::collective::{Executor, NcclConfig, Setting, jobs};
 use crate::congestion::RateControl;
@@ -20,7 +20,9 @@ use crate::fault::Faults;
 use crate::ids::{NodeId, PRIORITIES, PortId};
 use crate::link::Pipe;
 use crate::load_balance::Ecmp;
-use crate::nic::{Dma, Nic, NicConfig, NicParams, ReceiveBuffer, ReceiveConfig, Receiver, Sender};
+use crate::nic::{
+    Dma, Early, Nic, NicConfig, NicParams, ReceiveBuffer, ReceiveConfig, Receiver, Sender,
+};
 use crate::pfc::PfcSender;
 use crate::port::{Arrivals, Port, PortWatchdog, Transmitter, Watched};
 use crate::probe::Probe;
@@ -317,7 +319,7 @@ impl Plan {
             pipelines,
             classifiers: tables.classifiers,
             wreds: tables.wreds,
-            ways: Ways::new(wiring.qps.len(), wiring.reroutes()),
+            ways: Ways::new(wiring.qps.len(), wiring.reroutes(), self.spray_streams()),
             nics: self.build_nics(),
             dmas: wiring.dmas.iter().map(|dma| Dma::new(dma.rate)).collect(),
             executors: self.executors.clone(),
@@ -334,7 +336,7 @@ impl Plan {
             probe: P::default(),
             wiring,
         };
-        fabric.add_qps(shard as u16, &self.spec.nccl);
+        fabric.add_qps(shard as u16, &self.spec.nccl, self.sprays_somewhere());
         Ok(fabric)
     }
 
@@ -580,9 +582,15 @@ impl Controls {
 
 impl<P: Probe> Fabric<P> {
     /// Gives every QP its ends; flows wait in their NICs.
-    fn add_qps(&mut self, shard: u16, nccl: &NcclConfig) {
+    fn add_qps(&mut self, shard: u16, nccl: &NcclConfig, sprayed: bool) {
         let wiring = self.wiring.clone();
         let mut controls = Controls::default();
+        let params: Vec<Arc<NicParams>> = self.nics.iter().map(|nic| nic.params.clone()).collect();
+        let places = |qp: &QpInfo| {
+            let port = wiring.topology.addresses()[qp.target_address as usize].ports[0];
+            let owner = wiring.wires[port.index()].owner;
+            params[owner as usize].config.transport.ooo_data_placement
+        };
         for (index, qp) in wiring.qps.iter().enumerate() {
             let wire = &wiring.wires[qp.source_port as usize];
             let nic = &mut self.nics[wire.owner as usize];
@@ -608,7 +616,7 @@ impl<P: Probe> Fabric<P> {
             let waits = wiring.followers.waits(index);
             sender.starts_at = if waits { Time::MAX } else { qp.start };
             let mut receiver = Receiver::new(sender.transport.recovery);
-            receiver.tcp = qp.is_tcp().then(Box::default);
+            receiver.early = Early::needed(qp.is_tcp(), places(qp), sprayed);
             self.receivers.push(receiver);
             self.senders.push(sender);
             if of_flow && !waits && wiring.shard_of[qp.source as usize] == shard {

@@ -4,7 +4,7 @@ use sim_core::Delta;
 
 use crate::error::BuildError;
 use crate::ids::PRIORITIES;
-use crate::nic::NicConfig;
+use crate::nic::{NicConfig, Recovery};
 use crate::switch::{SwitchConfig, WatchdogConfig, Wred};
 use crate::wire::WireConfig;
 
@@ -117,6 +117,11 @@ pub(super) fn nic(config: &NicConfig) -> Result<(), BuildError> {
     below("nic.transport.retry_cnt", [transport.retry_cnt], 8)?;
     if transport.window.is_some_and(|window| window.get() == 0) {
         return refuse("nic.transport.window", "0 lets nothing through".into());
+    }
+    if transport.ooo_data_placement && transport.recovery == Recovery::GoBack0 {
+        let message = "with recovery = \"go-back-0\" a receiver throws away what it has of a message \
+                       and can place nothing out of order: \"go-back-n\" is expected with it";
+        return refuse("nic.transport.ooo_data_placement", message.into());
     }
     if let Some(storm) = &config.pause_storm {
         below("nic.pause_storm.priority", [storm.priority], QUEUES)?;

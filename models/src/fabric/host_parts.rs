@@ -21,10 +21,10 @@ pub(super) fn executors(spec: &Spec, jobs: &[Job], qps: &mut [QpInfo]) -> Vec<Op
                 *executor = Some(Executor::new(config.clone()));
             }
         }
-        let lanes = add_lanes(&mut executors, number, job, spec);
+        let lanes = add_lanes(&mut executors, number, job);
         for joined in &job.connections {
-            let lane = |rank: u32| lanes[joined.channel as usize][rank as usize];
-            let (from, to) = (lane(joined.from), lane(joined.to));
+            let lane = |side: usize, rank: u32| lanes[joined.lanes[side] as usize][rank as usize];
+            let (from, to) = (lane(0, joined.from), lane(1, joined.to));
             let host = |rank: u32| job.ranks[rank as usize].host.index();
             match &joined.link {
                 Link::Local => {
@@ -32,7 +32,7 @@ pub(super) fn executors(spec: &Spec, jobs: &[Job], qps: &mut [QpInfo]) -> Vec<Op
                         executor.join(from, to);
                     }
                 }
-                Link::Remote { qps: made, striping, ports, gdr, pcie_latency } => {
+                Link::Remote { qps: made, striping, ports, gdr, pcie_latency, pxn } => {
                     let width = *ports as usize;
                     let numbers = |first: usize, count: usize| {
                         (first as u32..(first + count) as u32).collect::<Vec<u32>>()
@@ -43,6 +43,7 @@ pub(super) fn executors(spec: &Spec, jobs: &[Job], qps: &mut [QpInfo]) -> Vec<Op
                         cts: numbers(cts, width),
                         gdr: gdr[side],
                         pcie_latency: pcie_latency[side],
+                        pxn: *pxn && side == 0,
                     };
                     let mut ends = [0; 2];
                     if let Some(executor) = &mut executors[host(joined.from)] {
@@ -65,29 +66,32 @@ pub(super) fn executors(spec: &Spec, jobs: &[Job], qps: &mut [QpInfo]) -> Vec<Op
     executors
 }
 
-/// Adds the lanes of a job; returns their numbers by channel and rank.
-fn add_lanes(
-    executors: &mut [Option<Executor>],
-    number: u32,
-    job: &Job,
-    spec: &Spec,
-) -> Vec<Vec<u32>> {
-    let mut lanes = vec![vec![0; job.ranks.len()]; job.channels as usize];
-    for (channel, ring) in (0..).zip(&job.rings) {
-        for (position, rank) in (0..).zip(ring) {
+/// Adds the lanes of a job; returns their numbers by lane and rank.
+fn add_lanes(executors: &mut [Option<Executor>], number: u32, job: &Job) -> Vec<Vec<u32>> {
+    const NONE: u32 = u32::MAX;
+    let mut lanes = vec![vec![0; job.ranks.len()]; job.lanes.len()];
+    // by rank and thread block
+    let mut blocks = vec![vec![NONE; job.blocks() as usize]; job.ranks.len()];
+    for (lane, ranks) in (0..).zip(&job.lanes) {
+        for (position, rank) in (0..).zip(ranks) {
             let place = job.ranks[*rank as usize];
+            let Some(executor) = &mut executors[place.host.index()] else { continue };
+            let block = &mut blocks[*rank as usize][job.block(lane) as usize];
+            if *block == NONE {
+                *block = executor.add_block();
+            }
             let info = LaneInfo {
                 job: number,
                 rank: *rank,
                 gpu: place.gpu,
-                program: job.program(channel, position),
+                program: job.program(lane, position),
                 repeats: job.repeats()[0],
                 start: job.start,
-                slot: spec.nccl.slot(),
+                slot: job.slots.0,
+                slots: job.slots.1,
+                block: *block,
             };
-            if let Some(executor) = &mut executors[place.host.index()] {
-                lanes[channel as usize][*rank as usize] = executor.add_lane(info);
-            }
+            lanes[lane as usize][*rank as usize] = executor.add_lane(info);
         }
     }
     lanes

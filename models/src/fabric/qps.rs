@@ -284,7 +284,8 @@ impl Qps<'_> {
             };
             let message = format!(
                 "no path from {} to {}: rails without spines reach no other rail; give topology.spines, \
-                 or keep rings on their rail (an even number of hosts, or nccl.CROSS_NIC = 0)",
+                 or keep rings on their rail (an even number of hosts, or nccl.CROSS_NIC = 0), and \
+                 others by nccl.PXN_DISABLE = 0",
                 name(ends.ports.first()),
                 name(target.first())
             );

@@ -197,17 +197,15 @@ impl<P: Probe> Outcome<P> {
             }
         }
         let mut violations = Vec::new();
-        // connections stand in the order of the ring, channel by channel
-        let ranks = job.ranks.len();
         for (index, connection) in job.connections.iter().enumerate() {
             if matches!(connection.link, Link::Local) {
                 continue;
             }
-            let program = job.program(connection.channel, (index % ranks) as u32);
+            let program = job.program(connection.lanes[0], connection.position);
             let sent: u64 = (0..program.len())
                 .map(|step| program.step(step))
-                .filter(|primitive| primitive.send)
-                .map(|primitive| primitive.bytes)
+                .filter(|primitive| primitive.peer == connection.peer)
+                .map(|primitive| primitive.sent().bytes)
                 .sum();
             let expected = sent * u64::from(job.repeats()[0]);
             if delivered[index] != expected {

@@ -1,7 +1,10 @@
 //! The ways of frames: which QP leaves which switch by which port.
 //!
 //! Routes and hashes do not change during a run, so each is followed once, when its first frame
-//! asks, and kept as a list of ports.
+//! asks, and kept as a list of ports. Where they change, or where a switch sprays, each frame looks
+//! them up at each switch.
+
+use sim_core::rng::Stream;
 
 use super::wiring::Wiring;
 use crate::ids::NodeId;
@@ -17,8 +20,11 @@ pub(crate) struct Ways {
     first: Vec<[u32; 2]>,
     /// Egress ports, switch by switch.
     ports: Vec<u32>,
-    /// Where routes change during the run no way is kept: the number of those that hold now.
+    /// Where routes change during the run, or a switch sprays, no way is kept: the number of those
+    /// that hold now.
     routes: Option<u32>,
+    /// By switch: what chooses the next hop of its data packets, if it sprays; empty if none does.
+    sprays: Vec<Option<Stream>>,
 }
 
 /// Not followed yet (in `first`); no next hop (in `ports`).
@@ -26,8 +32,9 @@ const NONE: u32 = u32::MAX;
 
 impl Ways {
     /// No way is known yet.
-    pub(super) fn new(qps: usize, reroutes: bool) -> Self {
-        Ways { first: vec![[NONE; 2]; qps], ports: Vec::new(), routes: reroutes.then_some(0) }
+    pub(super) fn new(qps: usize, reroutes: bool, sprays: Vec<Option<Stream>>) -> Self {
+        let routes = (reroutes || !sprays.is_empty()).then_some(0);
+        Ways { first: vec![[NONE; 2]; qps], ports: Vec::new(), routes, sprays }
     }
 
     /// From now on these routes hold.
@@ -63,7 +70,8 @@ impl Ways {
         switches: &[Switch],
     ) -> Option<u32> {
         if let Some(routes) = self.routes {
-            return step(port, packet, wiring, wiring.routes_after(routes), switches);
+            let routes = wiring.routes_after(routes);
+            return step(port, packet, wiring, routes, switches, &mut self.sprays);
         }
         self.follow(packet.qp, packet.kind != Kind::Data, wiring, switches);
         self.next(port, packet, wiring, switches)
@@ -98,6 +106,7 @@ fn step(
     wiring: &Wiring,
     routes: &Routes,
     switches: &[Switch],
+    sprays: &mut [Option<Stream>],
 ) -> Option<u32> {
     let info = &wiring.qps[packet.qp as usize];
     let (target, address, tuple) = match packet.kind {
@@ -110,7 +119,12 @@ fn step(
     let hop = match hops {
         [] => return None,
         [only] => *only,
-        several => several[switches[arrival.owner as usize].ecmp.choose(&tuple, several.len())],
+        several => match sprays.get_mut(arrival.owner as usize) {
+            Some(Some(spray)) if packet.kind == Kind::Data => {
+                several[spray.below(several.len() as u64) as usize]
+            }
+            _ => several[switches[arrival.owner as usize].ecmp.choose(&tuple, several.len())],
+        },
     };
     Some(arrival.first_port + u32::from(hop))
 }

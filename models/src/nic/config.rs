@@ -154,6 +154,9 @@ pub struct TransportConfig {
     pub window_follows_rate: bool,
     /// What is sent again after a loss. The receivers of a NIC's QPs do as it has them do.
     pub recovery: Recovery,
+    /// Received data is written to its place in any order (mlx5's out-of-order data placement, as
+    /// adaptive routing needs it): a gap makes no NAK, and what is lost is found by time-out.
+    pub ooo_data_placement: bool,
 }
 
 impl Default for TransportConfig {
@@ -168,6 +171,7 @@ impl Default for TransportConfig {
             window: None,
             window_follows_rate: false,
             recovery: Recovery::GoBackN,
+            ooo_data_placement: false,
         }
     }
 }

@@ -3,7 +3,9 @@
 mod arbiter;
 mod config;
 mod dma;
+mod early;
 mod go_back_n;
+mod kept;
 mod notify;
 mod pacer;
 mod receive;
@@ -23,6 +25,7 @@ pub use config::{
     ReceiveConfig, Recovery, TransportConfig, local_ack_timeout,
 };
 pub use dma::{Dma, Read};
+pub use early::{Early, Keeps, OooReceiver};
 pub use go_back_n::{
     Progress, Receipt, Reply, Requester, RequesterParams, Responder, ResponderParams, Segment,
 };
@@ -203,8 +206,8 @@ impl Sender {
 pub struct Receiver {
     /// Go-back-N,
     pub responder: Responder,
-    /// or TCP.
-    pub tcp: Option<Box<TcpReceiver>>,
+    /// or more than that: packets that come early are counted, or kept.
+    pub early: Option<Box<Early>>,
     /// Payload delivered: with go-back-0, that of messages which have come as a whole.
     pub delivered_bytes: u64,
     /// With go-back-0: payload of the message that is being received.
@@ -221,6 +224,17 @@ impl Receiver {
     /// One that has received nothing, of a requester that recovers so.
     pub fn new(recovery: Recovery) -> Self {
         Receiver { responder: Responder::new(recovery), ..Receiver::default() }
+    }
+
+    /// It is no TCP flow's.
+    #[inline]
+    pub fn is_rc(&self) -> bool {
+        self.early.as_ref().is_none_or(|early| !matches!(early.keeps, Keeps::Tcp(_)))
+    }
+
+    /// Packets that came after a later one: see [`Early::reordered`].
+    pub fn reordered(&self) -> u64 {
+        self.early.as_ref().map_or(0, |early| early.reordered)
     }
 
     /// Counts the payload of a packet that was accepted; returns what is delivered by it.

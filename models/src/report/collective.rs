@@ -47,12 +47,12 @@ fn report<P: Probe>(outcome: &Outcome<P>, plan: &Plan, number: u32) -> Collectiv
     let waits = of_hosts().map(|executor| executor.waits(number, outcome.end));
     let waits = waits.fold([Delta::ZERO; 2], |sum, wait| [sum[0] + wait[0], sum[1] + wait[1]]);
     let span = if done { end(repeats - 1) } else { outcome.end }.since(job.start).as_secs();
-    let lanes = f64::from(ranks * job.channels);
+    let lanes = f64::from(ranks) * job.lanes.len() as f64;
     let share = |wait: Delta| if span > 0.0 { wait.as_secs() / span / lanes } else { 0.0 };
     CollectiveReport {
         name: job.config.name.clone(),
         op: job.config.op.name().to_owned(),
-        algorithm: plan.spec.nccl.algo.name().to_owned(),
+        algorithm: job.pattern.name().to_owned(),
         protocol: plan.spec.nccl.proto.name().to_owned(),
         nodes: job.nodes,
         ranks,

@@ -12,7 +12,7 @@ use super::{
 use crate::counters::{DropReason, NicCounters, PortCounters};
 use crate::fabric::{Fabric, Outcome, Plan, Role, StopReason};
 use crate::ids::{PRIORITIES, PortId};
-use crate::nic::SenderState;
+use crate::nic::{Receiver, SenderState};
 use crate::probe::Probe;
 use crate::switch::StormFrames;
 use crate::topology::Topology;
@@ -182,6 +182,7 @@ impl<'a, P: Probe> Context<'a, P> {
             goodput_bps: if active > 0.0 { measured_bytes as f64 * 8.0 / active } else { 0.0 },
             status,
             retransmitted_bytes: sender.retransmitted_bytes,
+            reordered_packets: receiver.reordered(),
             paused_share: held.map_or(0.0, Held::share),
             victim_share: held.map_or(0.0, Held::victim_share),
             paused_by: held.map(|held| {
@@ -297,6 +298,8 @@ impl<'a, P: Probe> Context<'a, P> {
             }
         }
         totals.paused_s = paused as f64 / 1e12;
+        let rc = self.fabric.receivers.iter().filter(|receiver| receiver.is_rc());
+        totals.reordered_packets = rc.map(Receiver::reordered).sum();
         totals
     }
 

@@ -244,6 +244,9 @@ pub struct FlowReport {
     pub status: FlowStatus,
     /// Payload sent again.
     pub retransmitted_bytes: u64,
+    /// Packets that came after a later one, the first time that they were sent.
+    #[serde(default)]
+    pub reordered_packets: u64,
     /// Share of its time, from `start_s` to its last byte, in which a queue on its way was paused.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub paused_share: f64,
@@ -351,6 +354,10 @@ pub struct Totals {
     pub nak_sent: u64,
     /// Data packets sent again.
     pub retransmitted_packets: u64,
+    /// Data packets that came after a later one of their QP, those sent again left out. Counted
+    /// where a switch sprays, or a NIC places data out of order.
+    #[serde(default)]
+    pub reordered_packets: u64,
     /// Retransmission time-outs.
     pub timeouts: u64,
     /// Frames dropped, by reason.

@@ -1,4 +1,4 @@
-//! `[switch]`: buffer, PFC, ECN, classes, scheduler, ECMP.
+//! `[switch]`: buffer, PFC, ECN, classes, scheduler, ECMP, spray.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use sim_core::{Bytes, Delta};
 
 use crate::ids::PRIORITIES;
-use crate::load_balance::EcmpConfig;
+use crate::load_balance::{EcmpConfig, LoadBalance};
 use crate::pfc::PfcTiming;
 use crate::size::Size;
 use crate::switch::bounce::BounceConfig;
@@ -34,7 +34,9 @@ pub struct SwitchConfig {
     pub qos: SwitchQosConfig,
     /// How an egress port chooses among its queues.
     pub scheduler: SchedulerConfig,
-    /// How one of several next hops is chosen.
+    /// How one of several next hops is chosen: by hash, or at random for each packet.
+    pub load_balance: LoadBalance,
+    /// The hash.
     pub ecmp: EcmpConfig,
     /// A limit of frames per second; if absent, there is none.
     pub pipeline: Option<PipelineConfig>,

@@ -56,6 +56,7 @@ pub fn notes(plan: &Plan) -> Vec<Note> {
     notes.watchdogs();
     notes.ecmp();
     notes.collisions();
+    notes.spray();
     notes.oversubscription();
     notes.deadlocks();
     notes.collectives();

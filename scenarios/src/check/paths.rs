@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use models::fabric::Role;
-use models::ids::NodeId;
+use models::ids::{NodeId, PortId};
 use models::load_balance::EcmpSeed;
+use models::nic::NicConfig;
 use models::report::Severity;
 use models::topology::NodeKind;
 
@@ -20,7 +21,8 @@ impl Notes<'_> {
         targets.dedup();
         let choices = plan.wiring.routes.choices(&targets);
         let chooses = |switch| !choices.of(switch).is_empty();
-        let choosing: Vec<NodeId> = topology.switches().filter(|switch| chooses(*switch)).collect();
+        let hashes = |switch: &NodeId| chooses(*switch) && !plan.sprays(*switch);
+        let choosing: Vec<NodeId> = topology.switches().filter(hashes).collect();
         for switch in &choosing {
             let Some(config) = plan.spec.switches[switch.index()].as_deref() else { continue };
             for port in topology.ports_of(*switch) {
@@ -43,6 +45,33 @@ impl Notes<'_> {
                         "polarised",
                     );
                 }
+            }
+        }
+    }
+
+    /// Switches that spray, and receivers that throw away what comes out of order.
+    pub(super) fn spray(&mut self) {
+        let plan = self.plan;
+        let (wiring, topology) = (&plan.wiring, &plan.wiring.topology);
+        if !plan.sprays_somewhere() {
+            return;
+        }
+        for qp in &wiring.qps {
+            let strict = |nic: &NicConfig| !nic.transport.ooo_data_placement;
+            if !plan.spec.nics[qp.target as usize].as_deref().is_some_and(strict) {
+                continue;
+            }
+            let switch = topology.neighbour(PortId(qp.source_port));
+            let hops = wiring.routes.next_hops(switch, NodeId(qp.target), qp.target_address);
+            if hops.len() > 1 && plan.sprays(switch) {
+                let text = format!(
+                    "{} sprays packets over {} links, and {} takes none out of order: each that comes \
+                     early is thrown away and sent again (nic.transport.ooo_data_placement)",
+                    topology.node(switch).name,
+                    hops.len(),
+                    topology.node(NodeId(qp.target)).name
+                );
+                return self.say(Severity::Warning, "switch.load_balance", text);
             }
         }
     }

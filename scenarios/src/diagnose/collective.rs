@@ -47,7 +47,9 @@ pub(super) fn findings(
     findings
 }
 
-/// Payload in GB/s that the NICs of the narrowest host of a collective can send: its ceiling.
+/// The busbw in GB/s of a collective that the NICs of the narrowest host allow: its ceiling. A ring
+/// leaves each host once, so that this is the payload that its NICs can send; for others what leaves
+/// a host is compared with that.
 pub fn ceiling(plan: &Plan, job: u32) -> Option<f64> {
     let wiring = &plan.wiring;
     let mut hosts: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
@@ -66,7 +68,22 @@ pub fn ceiling(plan: &Plan, job: u32) -> Option<f64> {
             ports.iter().map(|port| wiring.wires[*port as usize].clock.rate().bps()).sum();
         rate as f64 / 8e9 * share
     };
-    hosts.into_iter().map(payload).min_by(f64::total_cmp)
+    let planned = &wiring.jobs[job as usize];
+    if planned.is_ring() {
+        return hosts.into_iter().map(payload).min_by(f64::total_cmp);
+    }
+    let mut leaves: BTreeMap<u32, f64> = BTreeMap::new();
+    for joined in planned.connections.iter().filter(|c| matches!(c.link, Link::Remote { .. })) {
+        let host = planned.ranks[joined.from as usize].host.0;
+        *leaves.entry(host).or_default() += planned.load(joined).0;
+    }
+    let ranks = planned.ranks.len() as u32;
+    let bus = planned.bytes as f64 * planned.config.op.bus_factor(ranks);
+    let allowed = hosts.into_iter().filter_map(|(host, ports)| {
+        let leaves = leaves.get(&host).filter(|bytes| **bytes > 0.0)?;
+        Some(payload((host, ports)) * bus / leaves)
+    });
+    allowed.min_by(f64::total_cmp)
 }
 
 /// A collective, with what is known of it.
@@ -102,6 +119,11 @@ impl<'a> Job<'a> {
             "" => self.collective.op.clone(),
             name => name.to_owned(),
         }
+    }
+
+    /// True if its data goes around rings.
+    pub(super) fn is_ring(&self) -> bool {
+        self.plan.wiring.jobs[self.number as usize].is_ring()
     }
 
     /// busbw over the ceiling; 0 if it did not end.
@@ -159,12 +181,17 @@ impl<'a> Job<'a> {
         };
         let host = self.plan.wiring.qps[self.qps[0]].source;
         let rate = self.plan.wiring.wires[*ports.first()? as usize].clock.rate();
+        let limit = match self.is_ring() {
+            true => format!(
+                "carry {:.1} GB/s of payload, and a ring's busbw cannot be more",
+                self.ceiling
+            ),
+            false => format!("allow a busbw of {:.1} GB/s", self.ceiling),
+        };
         let text = format!(
-            "{}: the NICs are the limit: {} x {rate} a server carry {:.1} GB/s of payload, and a \
-             ring's busbw cannot be more; {busbw:.1} is {:.0} % of it",
+            "{}: the NICs are the limit: {} x {rate} a server {limit}; {busbw:.1} is {:.0} % of it",
             self.name(),
             of_host(host),
-            self.ceiling,
             self.share() * 100.0
         );
         let evidence =
@@ -221,7 +248,7 @@ impl<'a> Job<'a> {
                 "the GPU and the NIC are farther apart than NET_GDR_LEVEL = {} allows",
                 level.name()
             );
-            let remedy = "let the ring use GPUs next to their NICs (host.nics[].affinity, IB_HCA)";
+            let remedy = "let data use NICs next to its GPUs (host.nics[].affinity, IB_HCA)";
             (why, None, remedy)
         } else {
             let remedy = "load nvidia-peermem (or use dma-buf): host.gdr = true";
@@ -286,7 +313,7 @@ impl<'a> Job<'a> {
     /// The thread blocks of all channels together are slower than the NICs.
     fn few_channels(&self) -> Option<Finding> {
         let channels = self.collective.channels;
-        // the ring waits for the slowest server
+        // all wait for the slowest server
         let (host, config) = self.slowest(|config| config.channel_rate)?;
         let one = config.channel_rate.bps() as f64 / 8e9;
         let all = one * f64::from(channels);
@@ -301,10 +328,11 @@ impl<'a> Job<'a> {
         let each = (self.ceiling / one * 1.05 / f64::from(devices)).ceil().max(1.0) as u32;
         let needed = devices * each.min(most);
         let text = format!(
-            "{}: {channels} channel{} reduce at most {all:.1} GB/s together on {host}, and the NICs \
+            "{}: {channels} channel{} {} at most {all:.1} GB/s together on {host}, and the NICs \
              carry {:.1}",
             self.name(),
             if channels == 1 { "" } else { "s" },
+            if self.of_reduction() { "reduce" } else { "carry" },
             self.ceiling
         );
         let evidence = [("channels", json!(channels)), ("channel_gbytes_per_s", json!(one))];
@@ -333,7 +361,15 @@ impl<'a> Job<'a> {
         (devices.len() as u32).max(1)
     }
 
+    fn of_reduction(&self) -> bool {
+        self.plan.wiring.jobs[self.number as usize].config.op.reduces()
+    }
+
     fn nvlink_limited(&self) -> Option<Finding> {
+        // others do not pass each GPU of a host in turn
+        if !self.is_ring() {
+            return None;
+        }
         let (host, config) = self.slowest(|config| config.nvlink.rate)?;
         let rate = config.nvlink.rate.bps() as f64 / 8e9;
         if rate > 0.98 * self.ceiling || self.collective.ranks == self.collective.nodes {

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use models::collective::Program;
 use models::fabric::{Plan, QpInfo};
 use models::ids::NodeId;
 use models::report::{Finding, Report, Severity};
@@ -24,6 +23,10 @@ const BUFFSIZE: [u64; 2] = [4 << 20, 64 << 20];
 impl Job<'_> {
     /// The finding about what a ring waits for if it is slow and no link, queue or loss is to blame.
     pub(super) fn without_congestion(&self) -> Option<Finding> {
+        // what follows is the arithmetic of rings
+        if !self.is_ring() {
+            return None;
+        }
         let [slice, slot] = self.slices();
         // where messages are so small that they fill no slot, it is latency that counts
         if self.share() > 0.9 || slice < slot || !self.is_calm() {
@@ -49,7 +52,7 @@ impl Job<'_> {
         let steps = program.loop_steps().min(program.len());
         let chunk = (0..steps).map(|step| program.step(step).bytes).max().unwrap_or(0);
         let slot = self.plan.spec.nccl.slot();
-        [Program::slice(chunk, 0, slot), slot]
+        [program.slice(chunk, 0, slot), slot]
     }
 
     /// busbw in GB/s, if a limit, in GB/s, is below the NICs' and explains it.

@@ -30,7 +30,7 @@ pub use collective::ceiling;
 pub use trial::try_remedies;
 
 /// The kinds of findings.
-pub const KINDS: [&str; 39] = [
+pub const KINDS: [&str; 40] = [
     "deadlock",
     "lossless_drops",
     "qp_error",
@@ -70,6 +70,7 @@ pub const KINDS: [&str; 39] = [
     "dcqcn_overrun",
     "tcp_in_lossless_class",
     "slow_recovery",
+    "sprayed_out_of_order",
 ];
 
 /// All findings, the worst first.
@@ -95,6 +96,7 @@ pub fn findings(report: &Report, plan: &Plan, outcome: &Outcome, pauses: &Pauses
     findings.extend(uneven);
     findings.extend(incast(report, plan));
     findings.extend(sharing::findings(report, plan, &flows));
+    findings.extend(sprayed_out_of_order(report, plan));
     findings.extend(recovery::slow_recovery(report, plan, &flows));
     findings.extend(limits::windows(report, plan));
     findings.extend(idle::idle_ports(report, plan));
@@ -280,6 +282,34 @@ fn failed_flows(report: &Report, plan: &Plan, outcome: &Outcome) -> Option<Findi
     None
 }
 
+/// Packets take different ways, and receivers throw away what comes early.
+fn sprayed_out_of_order(report: &Report, plan: &Plan) -> Option<Finding> {
+    let totals = &report.totals;
+    if totals.reordered_packets == 0 || totals.nak_sent == 0 {
+        return None;
+    }
+    let mut nics = plan.spec.nics.iter().flatten();
+    if nics.all(|nic| nic.transport.ooo_data_placement) {
+        return None;
+    }
+    let text = format!(
+        "switches spray packets over equal links, so that {} came after a later one, and NICs take \
+         none out of order: go-back-N sent {} packets again after {} NAKs",
+        totals.reordered_packets, totals.retransmitted_packets, totals.nak_sent
+    );
+    let evidence = [
+        ("reordered_packets", json!(totals.reordered_packets)),
+        ("nak_sent", json!(totals.nak_sent)),
+        ("retransmitted_packets", json!(totals.retransmitted_packets)),
+    ];
+    let remedy = "let NICs place data out of order (nic.transport.ooo_data_placement), or hash: \
+                  switch.load_balance = ecmp";
+    let remedy = Some(remedy.to_owned());
+    let mut found = finding("sprayed_out_of_order", Severity::Warning, text, evidence, remedy);
+    found.set = vec!["nic.transport.ooo_data_placement=true".to_owned()];
+    Some(found)
+}
+
 /// Frames lost on cables.
 fn lossy_links(report: &Report) -> Option<Finding> {
     let lost = |port: &PortReport| *port.drops.get("corrupt").unwrap_or(&0);
@@ -367,7 +397,7 @@ impl FlowsByPort {
         let (mut passed, mut after) = (Vec::new(), Vec::with_capacity(qps));
         let mut ends = vec![0; plan.wiring.wires.len()];
         for qp in 0..qps {
-            let path = plan.path(qp);
+            let path = plan.ports_of(qp);
             path.iter().for_each(|port| ends[*port as usize] += 1);
             passed.extend(path);
             after.push(passed.len());

@@ -134,6 +134,10 @@ impl Job<'_> {
 
     /// Why so much crosses, what helps, and how that is set.
     fn crossing_cause(&self, crossings: &Crossings) -> (String, Option<String>, Vec<String>) {
+        if !self.is_ring() {
+            let why = "its ranks exchange data with others in other racks, and uplinks are too few for it";
+            return (why.to_owned(), None, Vec::new());
+        }
         let nccl = &self.plan.spec.nccl;
         let Crossings { edges, of_racks, least, of_rails, connections, .. } = *crossings;
         if of_rails > 0 {

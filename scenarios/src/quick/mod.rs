@@ -106,6 +106,8 @@ fn obstacle(plan: &Plan) -> Option<&'static str> {
         Some("there is no collective")
     } else if jobs.len() > 1 {
         Some("several collectives share the fabric")
+    } else if !jobs[0].is_ring() {
+        Some("only rings repeat themselves")
     } else if plan.spec.flows.iter().any(|flow| flow.bytes.is_some()) {
         Some("flows beside it end, or wait for others, so that no part stands for the whole")
     } else if ports.iter().any(|port| port.loss > 0.0) {
