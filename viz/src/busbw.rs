@@ -17,7 +17,7 @@ use crate::marker::{Marker, Shape};
 use crate::panel::{BOTTOM, LEFT, MARGIN};
 use crate::scale::{binary_size, counted, short, tick};
 use crate::style::{
-    Area, FADED, HEADER, INK, WIDTH, draw_header, draw_note, style_mesh, text, width,
+    Area, DASH, FADED, HEADER, INK, WIDTH, dashed, draw_header, draw_note, style_mesh, text, width,
 };
 
 const HEIGHT: u32 = 620;
@@ -141,10 +141,7 @@ impl Plot {
         let Some(ceiling) = self.ceiling else { return Ok(()) };
         let (left, y) = place(self.sizes.start, ceiling);
         let (right, _) = place(self.sizes.end, ceiling);
-        for x in (left..right).step_by(13) {
-            let ends = [(x, y), ((x + 8).min(right), y)];
-            root.draw(&PathElement::new(ends, INK.stroke_width(1)))?;
-        }
+        dashed(root, [(left, y), (right, y)], INK.stroke_width(1), DASH)?;
         let label = format!("payload the NICs carry: {} GB/s", short(ceiling));
         let centred = Pos::new(HPos::Center, VPos::Center);
         let style = text(15.0, INK, FontStyle::Normal).pos(centred);

@@ -1,7 +1,9 @@
 //! Plots of rocesim runs.
 //!
 //! [`run_svg`] draws queues, pauses and throughput over time into one self-contained SVG;
-//! [`write_run_svg`] writes it to a file.
+//! [`write_run_svg`] writes it to a file. [`busbw_svg`] and [`links_svg`] show collectives and
+//! links of a run; [`study`] has what compares many runs: heat maps, lines with error bars,
+//! Pareto fronts and bars.
 
 mod busbw;
 mod curve;
@@ -15,6 +17,7 @@ mod marker;
 mod panel;
 mod run;
 mod scale;
+pub mod study;
 mod style;
 
 use std::path::Path;

@@ -13,8 +13,8 @@ use crate::panel::BOTTOM;
 use crate::run::outcome;
 use crate::scale::{self, PERCENT, counted, percent, rate, tick, value_range};
 use crate::style::{
-    Area, FADED, HEADER, INK, WIDTH, draw_header, draw_note, fit, fit_ends, printable, style_mesh,
-    text, width,
+    Area, FADED, HEADER, INK, STRIPE, WIDTH, draw_header, draw_note, fit, fit_ends, printable,
+    style_mesh, text, width,
 };
 
 /// Links drawn; the others are counted.
@@ -52,8 +52,6 @@ const PAUSED: [(f64, RGBColor, &str); 5] = [
 const MARKS: RGBColor = RGBColor(0x33, 0x22, 0x88);
 /// Frames dropped.
 const DROPS: RGBColor = RGBColor(0xB0, 0x10, 0x10);
-/// Behind every second row.
-const STRIPE: RGBColor = RGBColor(0xF6, 0xF6, 0xF6);
 
 pub(crate) fn draw(title: &str, report: &Report) -> Result<String, PlotError> {
     font::register();

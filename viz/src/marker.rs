@@ -27,6 +27,10 @@ pub(crate) enum Shape {
     Diamond,
     /// Small, of a line that stands back.
     Dot,
+    /// Two strokes that cross.
+    Cross,
+    /// Around another mark.
+    Ring,
 }
 
 impl Shape {
@@ -55,6 +59,13 @@ impl Marker {
             }
             Shape::Circle => Ok(area.draw(&Circle::new(at, 5, inside.filled()))?),
             Shape::Dot => Ok(area.draw(&Circle::new(at, 3, inside.filled()))?),
+            Shape::Cross => {
+                for ends in [[(-4, -4), (4, 4)], [(-4, 4), (4, -4)]] {
+                    area.draw(&PathElement::new(ends.map(corner), edge))?;
+                }
+                Ok(())
+            }
+            Shape::Ring => Ok(area.draw(&Circle::new(at, 9, edge))?),
             Shape::Square => polygon([(-4, -4), (4, -4), (4, 4), (-4, 4)]),
             Shape::Diamond => polygon([(0, -6), (6, 0), (0, 6), (-6, 0)]),
         }

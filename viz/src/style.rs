@@ -30,8 +30,13 @@ pub(crate) const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
 pub(crate) const FADED: RGBColor = RGBColor(0x66, 0x66, 0x66);
 /// Axes.
 pub(crate) const AXIS: RGBColor = RGBColor(0x99, 0x99, 0x99);
+/// Behind every second row.
+pub(crate) const STRIPE: RGBColor = RGBColor(0xF6, 0xF6, 0xF6);
 /// Lines of the grid.
 pub(crate) const GRID: RGBColor = RGBColor(0xE6, 0xE6, 0xE6);
+
+/// Pixels of a dash, and from one to the next.
+pub(crate) const DASH: [i32; 2] = [8, 13];
 
 /// Width of a plot.
 pub(crate) const WIDTH: u32 = 1200;
@@ -55,6 +60,23 @@ pub(crate) fn draw_note(area: &Area<'_>, note: &str, centre: (i32, i32)) -> Resu
     Ok(())
 }
 
+/// A line of dashes, along a row or a column of pixels: `on` pixels of every `period`.
+pub(crate) fn dashed(
+    area: &Area<'_>,
+    [from, to]: [(i32, i32); 2],
+    style: ShapeStyle,
+    [on, period]: [i32; 2],
+) -> Result<(), PlotError> {
+    let across = from.1 == to.1;
+    let (first, last) = if across { (from.0, to.0) } else { (from.1, to.1) };
+    for start in (first..last).step_by(period as usize) {
+        let ends = [start, (start + on).min(last)];
+        let ends = ends.map(|along| if across { (along, from.1) } else { (from.0, along) });
+        area.draw(&PathElement::new(ends, style))?;
+    }
+    Ok(())
+}
+
 /// Axes, grid and labels as in all plots.
 pub(crate) fn style_mesh<X: Ranged, Y: Ranged>(mesh: &mut MeshStyle<'_, '_, X, Y, SVGBackend<'_>>) {
     mesh.axis_style(AXIS)
@@ -72,9 +94,11 @@ pub(crate) fn text(size: f64, color: RGBColor, style: FontStyle) -> TextStyle<'s
     text
 }
 
-/// The text without control characters: they have no place in XML.
+/// The text without control characters and the like: they have no place in XML.
 pub(crate) fn printable(text: &str) -> String {
-    text.replace(char::is_control, " ")
+    let foreign =
+        |character: char| character.is_control() || matches!(character, '\u{FFFE}' | '\u{FFFF}');
+    text.replace(foreign, " ")
 }
 
 /// Pixels that the text takes.
@@ -87,9 +111,8 @@ pub(crate) fn fit(label: &str, style: &TextStyle<'_>, room: i32) -> String {
     if width(label, style) <= room {
         return label.to_owned();
     }
-    let ends = label.char_indices().map(|(end, _)| end).rev();
-    let mut shorter = ends.map(|end| format!("{}…", label[..end].trim_end()));
-    shorter.find(|text| width(text, style) <= room).unwrap_or_default()
+    let ends: Vec<usize> = label.char_indices().map(|(end, _)| end).collect();
+    longest(ends.len(), style, room, |kept| format!("{}…", label[..ends[kept]].trim_end()))
 }
 
 /// As much of both ends of `label` as fits in `room` pixels: names often differ in their last
@@ -104,8 +127,25 @@ pub(crate) fn fit_ends(label: &str, style: &TextStyle<'_>, room: i32) -> String 
         let ends = [&characters[..head], &characters[characters.len() - tail..]];
         ends.map(|end| end.iter().collect::<String>()).join("…")
     };
-    let mut shorter = (0..characters.len()).rev().map(shorter);
-    shorter.find(|text| width(text, style) <= room).unwrap_or_default()
+    longest(characters.len(), style, room, shorter)
+}
+
+/// The longest of `count` texts, each longer than the one before, that fits in `room` pixels.
+fn longest(
+    count: usize,
+    style: &TextStyle<'_>,
+    room: i32,
+    text: impl Fn(usize) -> String,
+) -> String {
+    let (mut fitting, mut end) = (0, count);
+    while fitting < end {
+        let middle = (fitting + end) / 2;
+        match width(&text(middle), style) <= room {
+            true => fitting = middle + 1,
+            false => end = middle,
+        }
+    }
+    fitting.checked_sub(1).map(text).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 #![allow(dead_code)]
 
+pub(crate) mod studies;
+
 use models::report::Report;
 use serde_json::{Value, json};
 
