@@ -6,6 +6,7 @@
 //! [expect]
 //! outcome = "completed"
 //! lossless_drops = 0                                # any name under `totals`
+//! deadlocks = 0                                     # circles that stand still
 //! "flows.fct_max" = { below = "1.2ms" }             # a field of flows or ports, and min, max,
 //! "flows.slowdown_p99" = { above = 1, below = 4 }   # mean, sum, p50, p95 or p99 over them
 //! "ports.sw0:8.max_queue_bytes" = { below = "2MB" } # one port
@@ -200,6 +201,13 @@ fn holds(expected: &Expected, found: &Value) -> bool {
 /// The end of a field's name, and how its numbers are written.
 type Unit = (&'static str, fn(f64) -> String);
 
+const UNITS: [Unit; 4] = [
+    ("_gbytes_per_s", |value| format!("{value:.2} GB/s")),
+    ("_s", text::span),
+    ("_bps", text::rate),
+    ("_bytes", text::bytes),
+];
+
 /// The value that a key names, as a person reads it: with its unit.
 pub fn measured(report: &Report, key: &str) -> String {
     let Some((name, value)) = look_up(report, key) else { return "-".to_owned() };
@@ -208,17 +216,64 @@ pub fn measured(report: &Report, key: &str) -> String {
         Value::String(text) => return text.clone(),
         _ => return "-".to_owned(),
     };
-    let units: [Unit; 4] = [
-        ("_gbytes_per_s", |value| format!("{value:.2} GB/s")),
-        ("_s", text::span),
-        ("_bps", text::rate),
-        ("_bytes", text::bytes),
-    ];
-    let unit = units.iter().find(|(unit, _)| name.ends_with(unit));
+    let unit = UNITS.iter().find(|(unit, _)| name.ends_with(unit));
     match (unit, value.as_u64()) {
         (Some((_, written)), _) => written(number),
         (None, Some(count)) => grouped(count),
         (None, None) => format!("{number:.2}"),
+    }
+}
+
+/// The number that a key names, if it names one.
+pub(crate) fn number(report: &Report, key: &str) -> Option<f64> {
+    look_up(report, key)?.1.as_f64()
+}
+
+/// The unit of what a key names, such as `_bytes`; nothing for plain numbers.
+pub(crate) fn unit(key: &str) -> &'static str {
+    let field = field_of(key);
+    let unit = |name: &&str| UNITS.iter().find(|(unit, _)| name.ends_with(unit));
+    let all =
+        [names(FLOW_FIELDS), names(COLLECTIVE_FIELDS), names(PORT_FIELDS), names(TOTAL_FIELDS)];
+    let list = match key.split(['.', '[']).next() {
+        Some("flows") => 0,
+        Some("collectives") => 1,
+        Some("ports") => 2,
+        _ => 3,
+    };
+    let named = |name: &&&str| **name == field || without_unit(name) == field;
+    let full = all[list].iter().find(named);
+    full.and_then(unit).map_or("", |(unit, _)| unit)
+}
+
+/// The field of a key, without its list and its aggregate.
+fn field_of(key: &str) -> &str {
+    let Some((list, _)) = key.split_once(['.', '[']) else { return key };
+    let last = key.rsplit('.').next().unwrap_or(key);
+    match last.rsplit_once('_') {
+        Some((field, how)) if AGGREGATES.contains(&how) && list != "findings" => field,
+        _ => last,
+    }
+}
+
+/// Whether a key names a number.
+pub(crate) fn is_number(key: &str) -> bool {
+    !matches!(field_of(key), "outcome" | "status" | "fingerprint" | "extrapolated")
+}
+
+/// A number with its unit, as a person reads it.
+pub(crate) fn written(unit: &str, number: f64) -> String {
+    match UNITS.iter().find(|(known, _)| *known == unit) {
+        Some((_, written)) => written(number),
+        None if number.fract() == 0.0 && number.abs() < 1e15 => {
+            let sign = if number < 0.0 { "-" } else { "" };
+            format!("{sign}{}", grouped(number.abs() as u64))
+        }
+        None if (1e-3..1e7).contains(&number.abs()) => {
+            let digits = 3 - (number.abs().log10().floor() as i32).min(3);
+            format!("{number:.*}", digits as usize)
+        }
+        None => format!("{number:.3e}"),
     }
 }
 
@@ -239,6 +294,9 @@ fn look_up(report: &Report, key: &str) -> Option<(&'static str, Value)> {
             "collectives" => value_of(COLLECTIVE_FIELDS, report.collectives.get(number)?, field),
             _ => None,
         };
+    }
+    if key == "deadlocks" {
+        return Some(("", report.deadlocks.len().into()));
     }
     match key.split_once('.') {
         Some(("flows", "completed")) => Some(completed(report.flows.iter().map(|f| f.status))),
@@ -305,7 +363,7 @@ pub(crate) fn check_name(key: &str, topology: Option<&Topology>) -> Result<(), S
     if ["flows", "ports", "collectives"].contains(&key) {
         return fail(format!("; a key with a point is quoted: \"{key}.fct_max\""));
     }
-    if ["flows.completed", "collectives.completed"].contains(&key) {
+    if ["flows.completed", "collectives.completed", "deadlocks"].contains(&key) {
         return Ok(());
     }
     let (list, rest) = key.split_once('.').unwrap_or(("", key));

@@ -15,6 +15,7 @@
 //! - [`text`], [`output`]: what a person reads; the run directory
 //! - [`pause_tree`]: who paused whom, in text
 //! - [`seeds`]: the same scenario over several seeds
+//! - [`study`]: the same scenario at many points of a space of settings, and what is best there
 //! - [`sweep`], [`collectives`], [`nccl_tests`]: sizes of a collective, and the table of nccl-tests
 //! - [`import`]: other tools' files; [`packed`]: unpacks them
 
@@ -39,5 +40,6 @@ pub mod seeds;
 pub mod sensitivity;
 pub mod simulate;
 pub mod stats;
+pub mod study;
 pub mod sweep;
 pub mod text;

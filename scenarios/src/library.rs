@@ -20,6 +20,8 @@ pub enum Kind {
     Paper,
     /// A scenario too: a case of the clinic, with `[clinic]`.
     Clinic,
+    /// A study, for `study`; its scenario can be run, too.
+    Study,
     /// For `preset` at the top of a scenario.
     ScenarioPreset,
     /// For `switch.preset`.
@@ -38,10 +40,16 @@ impl Kind {
         matches!(self, Kind::Scenario | Kind::Paper | Kind::Clinic)
     }
 
+    /// Whether `run` takes it.
+    pub fn is_runnable(self) -> bool {
+        self.is_scenario() || self == Kind::Study
+    }
+
     /// In words.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Scenario | Kind::Paper | Kind::Clinic => "scenario",
+            Kind::Study => "study",
             Kind::ScenarioPreset => "preset",
             Kind::SwitchPreset => "switch.preset",
             Kind::NicPreset => "nic.preset",
@@ -85,6 +93,9 @@ library! {
         "too-few-channels", "chunk-too-small", "buffsize-deepens-queues", "mtu-1024",
         "long-distance-window", "long-distance-loss", "average-hides-bandwidth",
         "tcp-in-the-lossless-class", "switch-packet-rate";
+    Study "studies": "ecn-threshold", "ecn-cells", "headroom-vs-cable", "qps-per-connection",
+        "alpha-vs-incast", "deadlock-after-failure", "dcqcn-timers", "oversubscription", "sonic-ccl",
+        "sonic-ccl-incast", "sonic-ccl-spine";
     ScenarioPreset "presets/scenario": "hpcc-ns3", "htsim";
     SwitchPreset "presets/switch": "generic", "generic-32mb", "trident3", "tomahawk3", "tomahawk4",
         "tomahawk5", "spectrum-2", "spectrum-3", "spectrum-4";
@@ -102,6 +113,11 @@ pub fn find(kind: Kind, name: &str) -> Option<&'static Entry> {
 /// The scenario of this name.
 pub fn scenario(name: &str) -> Option<&'static Entry> {
     LIBRARY.iter().find(|entry| entry.kind.is_scenario() && entry.name == name)
+}
+
+/// The scenario or study of this name.
+pub fn runnable(name: &str) -> Option<&'static Entry> {
+    LIBRARY.iter().find(|entry| entry.kind.is_runnable() && entry.name == name)
 }
 
 /// The names of all entries of this kind.

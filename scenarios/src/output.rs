@@ -29,7 +29,7 @@ pub fn write_run(
         _ => PathBuf::from("."),
     };
     fs::create_dir_all(&parent).map_err(|error| fail(&parent, error))?;
-    let fresh = tempfile::Builder::new().prefix(".rocesim-").tempdir_in(&parent);
+    let fresh = readable_folder(tempfile::Builder::new().prefix(".rocesim-")).tempdir_in(&parent);
     let fresh = fresh.map_err(|error| fail(&parent, error))?;
     let write = |name: &str, text: &str| {
         let path = fresh.path().join(name);
@@ -90,7 +90,7 @@ pub fn write_json(value: &impl Serialize, mut file: impl Write) -> io::Result<()
 }
 
 /// Writes a file: first beside it, then renamed.
-pub fn write_file(target: &Path, text: &str) -> Result<(), Complaint> {
+pub fn write_file(target: &Path, text: impl AsRef<[u8]>) -> Result<(), Complaint> {
     let fail = |error: std::io::Error| Complaint(format!("error: {}: {error}", target.display()));
     let parent = match target.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -99,10 +99,37 @@ pub fn write_file(target: &Path, text: &str) -> Result<(), Complaint> {
     if !parent.is_dir() {
         return Err(Complaint(format!("error: {}: there is no such folder", parent.display())));
     }
-    let mut file = tempfile::NamedTempFile::new_in(parent).map_err(fail)?;
-    file.write_all(text.as_bytes()).map_err(fail)?;
+    let mut file = readable(&mut tempfile::Builder::new()).tempfile_in(parent).map_err(fail)?;
+    file.write_all(text.as_ref()).map_err(fail)?;
     file.persist(target).map_err(|error| fail(error.error))?;
     Ok(())
+}
+
+/// With the rights of any new file: a temporary one would be its owner's alone.
+#[cfg(unix)]
+pub(crate) fn readable<'a, 'b, 'c>(
+    builder: &'c mut tempfile::Builder<'a, 'b>,
+) -> &'c mut tempfile::Builder<'a, 'b> {
+    use std::os::unix::fs::PermissionsExt;
+    builder.permissions(fs::Permissions::from_mode(0o666))
+}
+
+/// The same for a directory.
+#[cfg(unix)]
+pub(crate) fn readable_folder<'a, 'b, 'c>(
+    builder: &'c mut tempfile::Builder<'a, 'b>,
+) -> &'c mut tempfile::Builder<'a, 'b> {
+    use std::os::unix::fs::PermissionsExt;
+    builder.permissions(fs::Permissions::from_mode(0o777))
+}
+
+/// Elsewhere rights are inherited.
+#[cfg(not(unix))]
+pub(crate) use self::{same as readable, same as readable_folder};
+
+#[cfg(not(unix))]
+fn same<T>(builder: T) -> T {
+    builder
 }
 
 /// Writes CSV cell by cell.

@@ -124,7 +124,7 @@ pub fn preset(kind: Kind, name: &str) -> Vec<Figure> {
     let mut figures = figures(text);
     for Figure { key, .. } in &mut figures {
         let section = match kind {
-            Kind::Scenario | Kind::Paper | Kind::Clinic | Kind::ScenarioPreset => "",
+            Kind::Scenario | Kind::Paper | Kind::Clinic | Kind::Study | Kind::ScenarioPreset => "",
             Kind::SwitchPreset => "switch.",
             // it may also set keys of the notification point
             Kind::CongestionPreset if !key.starts_with("np.") => "nic.congestion.",
@@ -236,7 +236,7 @@ mod tests {
     use crate::load::{Node, Sources, Value, parse};
 
     fn presets() -> impl Iterator<Item = &'static Entry> {
-        LIBRARY.iter().filter(|entry| !entry.kind.is_scenario())
+        LIBRARY.iter().filter(|entry| !entry.kind.is_runnable())
     }
 
     fn figure<'a>(figures: &'a [Figure], key: &str) -> Option<&'a Figure> {

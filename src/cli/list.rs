@@ -39,8 +39,10 @@ fn everything() -> String {
     text += &rows(|kind| kind == Kind::Paper);
     text += "\nthe clinic: symptoms, causes, cures (rocesim run NAME; by symptom: rocesim list clinic)\n";
     text += &rows(|kind| kind == Kind::Clinic);
+    text += "\nstudies: what if, and what is best (rocesim study NAME)\n";
+    text += &rows(|kind| kind == Kind::Study);
     text += "\npresets (key = \"NAME\" in a scenario)\n";
-    text + &rows(|kind| !kind.is_scenario())
+    text + &rows(|kind| !kind.is_runnable())
 }
 
 /// The cases that fit a symptom; if there is none, or none is asked for, all of them.
@@ -63,7 +65,7 @@ fn rows(wanted: impl Fn(Kind) -> bool) -> String {
     let width = entries.clone().map(|entry| entry.name.len()).max().unwrap_or(0);
     let lines = entries.map(|entry| {
         let key = match entry.kind {
-            kind if kind.is_scenario() => String::new(),
+            kind if kind.is_runnable() => String::new(),
             kind => format!("{:<23}", kind.name()),
         };
         format!("  {key}{:<width$}  {}\n", entry.name, entry.title())

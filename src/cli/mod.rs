@@ -6,14 +6,18 @@ mod export;
 mod import;
 mod import_nic;
 mod init;
+mod interrupt;
 mod list;
 mod measured;
 mod nccl_test;
 mod progress;
+mod report;
 mod run;
 mod schema;
 mod show;
 mod sonic;
+mod study;
+mod study_plots;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,6 +27,8 @@ use scenarios::resolve::{Complaint, LoadOptions};
 
 /// Exit code of a run that is unfinished, or of an expectation that failed.
 const UNFINISHED: u8 = 1;
+/// Exit code after Ctrl-C.
+const INTERRUPTED: u8 = 130;
 /// Exit code of bad input.
 const BAD_INPUT: u8 = 2;
 
@@ -40,6 +46,10 @@ enum Command {
     Run(run::RunArgs),
     /// Run a scenario's collective with the flags of nccl-tests; print its table
     NcclTest(Box<nccl_test::TestArgs>),
+    /// Run a scenario at many points: what is best, by how much, and what matters
+    Study(Box<study::StudyArgs>),
+    /// Print the answer of a study again, and write its tables and plots
+    Report(report::ReportArgs),
     /// Write a commented scenario from a few numbers, to start from
     Init(init::InitArgs),
     /// Say what is wrong with a scenario, without simulating
@@ -97,6 +107,8 @@ impl Cli {
         let result = match self.command {
             Command::Run(args) => args.run(),
             Command::NcclTest(args) => args.run(),
+            Command::Study(args) => args.run(),
+            Command::Report(args) => args.run(),
             Command::Init(args) => args.run(),
             Command::Check(args) => args.run(),
             Command::List(args) => args.run(),

@@ -94,6 +94,11 @@ impl Steps {
 
     /// So many of so many are done.
     pub(super) fn show(&mut self, done: usize, all: usize) {
+        self.show_with(done, all, "");
+    }
+
+    /// The same with a remark.
+    pub(super) fn show_with(&mut self, done: usize, all: usize, remark: &str) {
         if self.begin.elapsed() < WORTH_SHOWING || !std::io::stderr().is_terminal() {
             return;
         }
@@ -103,6 +108,7 @@ impl Steps {
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
             bar.with_elapsed(self.begin.elapsed())
         });
+        bar.set_message(format!("{}{remark}", self.what));
         bar.set_position(done as u64);
     }
 

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -17,7 +16,7 @@ use scenarios::{clinic, diagnose, expect, output, pause_tree, quick, seeds, text
 use sim_core::{Delta, Time};
 
 use super::progress::Progress;
-use super::{CommandResult, ScenarioArgs, UNFINISHED, print, print_json};
+use super::{CommandResult, INTERRUPTED, ScenarioArgs, UNFINISHED, interrupt, print, print_json};
 
 #[derive(Args)]
 pub(super) struct RunArgs {
@@ -86,17 +85,9 @@ fn window(text: &str) -> Result<[Time; 2], String> {
     Ok(window)
 }
 
-/// Set by Ctrl-C.
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-
 impl RunArgs {
     pub(super) fn run(&self) -> CommandResult {
-        // a second Ctrl-C ends the program at once
-        let _ = ctrlc::set_handler(|| {
-            if INTERRUPTED.swap(true, Ordering::Relaxed) {
-                std::process::exit(130);
-            }
-        });
+        interrupt::watch();
         match self.seeds {
             Some(_) if self.plot => {
                 let message = "error: --plot shows one run: leave out --seeds";
@@ -192,7 +183,7 @@ impl RunArgs {
     }
 
     fn verdict(&self, begin: Instant) -> Verdict {
-        if INTERRUPTED.load(Ordering::Relaxed) {
+        if interrupt::verdict() == Verdict::Interrupt {
             Verdict::Interrupt
         } else if self.max_wall.is_some_and(|limit| begin.elapsed() > limit) {
             Verdict::TimeLimit
@@ -260,7 +251,7 @@ impl RunArgs {
 
 fn exit_code(report: &Report, expectation_failed: bool) -> ExitCode {
     match report.outcome {
-        OutcomeKind::Interrupted => ExitCode::from(130),
+        OutcomeKind::Interrupted => ExitCode::from(INTERRUPTED),
         OutcomeKind::Completed if !expectation_failed => ExitCode::SUCCESS,
         _ => ExitCode::from(UNFINISHED),
     }

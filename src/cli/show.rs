@@ -12,7 +12,7 @@ use super::{CommandResult, print};
 
 #[derive(Args)]
 pub(super) struct ShowArgs {
-    /// Name of a built-in scenario or preset (see `rocesim list`)
+    /// Name of a built-in scenario, study or preset (see `rocesim list`)
     name: String,
     /// Print the file of a preset, not the table of its figures
     #[arg(long)]
@@ -37,7 +37,7 @@ impl ShowArgs {
                 print(&format!("{gap}#### {} = \"{}\"\n", entry.kind.name(), entry.name));
             }
             match entry.kind {
-                kind if kind.is_scenario() => print(entry.text),
+                kind if kind.is_runnable() => print(entry.text),
                 _ if self.toml => print(entry.text),
                 _ => print(&preset(entry)),
             }

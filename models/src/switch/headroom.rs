@@ -75,8 +75,9 @@ impl HeadroomTerms {
         let wire = in_flight + 2 * frame + pfc;
         // cells x wire / wire_len(frame), for the worst frame; and one more for a frame begun
         let expanded = |len: u16| (wire * cells(len)).div_ceil(frames.wire_len(len)) + cells(len);
-        let worst = expanded(input.smallest).max(expanded(one_byte_over(largest, cell)));
-        let filled = worst.max(expanded(largest)) * cell;
+        let [short, long] = one_byte_over(input.smallest, largest, cell);
+        let worst = [input.smallest, short, long, largest].map(expanded).into_iter().max();
+        let filled = worst.unwrap_or(0) * cell;
         HeadroomTerms {
             cable,
             response: in_flight - cable,
@@ -101,10 +102,13 @@ pub fn auto_cells(input: &HeadroomInput, frames: &Frames) -> u64 {
     HeadroomTerms::new(input, frames).total() / input.cell.get()
 }
 
-/// The frame up to `largest` that wastes most of its last cells among the large ones.
-fn one_byte_over(largest: u16, cell: u64) -> u16 {
-    let whole = (u64::from(largest) - 1) / cell * cell;
-    (whole + 1).clamp(1, u64::from(largest)) as u16
+/// The frames between `smallest` and `largest` that are one byte longer than whole cells, the first
+/// and the last of them: between two such lengths the expansion falls.
+fn one_byte_over(smallest: u16, largest: u16, cell: u64) -> [u16; 2] {
+    let (smallest, largest) = (u64::from(smallest), u64::from(largest));
+    let short = smallest.saturating_sub(1).div_ceil(cell) * cell + 1;
+    let long = largest.saturating_sub(1) / cell * cell + 1;
+    [short, long].map(|len| len.clamp(1, largest) as u16)
 }
 
 #[cfg(test)]
@@ -138,5 +142,9 @@ mod tests {
         // 66 B frames in 254 B cells: 19,723 / 86 = 229.3 -> 230 cells, + 1, + 17 for 4174 B
         let cells = HeadroomInput { cell: Bytes::new(254), smallest: 66, ..input };
         assert_eq!(auto_cells(&cells, &frames), 248);
+        // in 144 B cells the worst frame is the shortest that needs two: 145 B, 288 for 165 on the
+        // wire (66 B: 144 for 86). 19,723 x 2 / 165 = 239.07 -> 240, + 2, + 29 for 4174 B
+        let cells = HeadroomInput { cell: Bytes::new(144), smallest: 66, ..input };
+        assert_eq!(auto_cells(&cells, &frames), 271);
     }
 }

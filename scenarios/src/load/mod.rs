@@ -25,4 +25,4 @@ pub use de::from_node;
 pub use error::{LoadError, near_miss, suggestion};
 pub use path::{Path, Segment, assignment};
 pub use tree::{Entry, Node, Origin, SourceId, Sources, Table, Value, parse};
-pub use write::to_toml;
+pub use write::{to_inline, to_toml};

@@ -12,6 +12,13 @@ pub fn to_toml(node: &Node) -> String {
     out
 }
 
+/// A value as it is written on one line, tables too.
+pub fn to_inline(node: &Node) -> String {
+    let mut out = String::new();
+    write_inline(&mut out, &node.value);
+    out
+}
+
 /// The keys of a table, first those that fit a line and then its sections.
 fn write_table(out: &mut String, table: &Table, path: &str) {
     for entry in table.iter().filter(|entry| !is_section(&entry.node)) {

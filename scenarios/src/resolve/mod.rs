@@ -9,6 +9,7 @@ mod devices;
 mod faults;
 mod flows;
 mod layers;
+mod studied;
 
 use std::path::{Path as FsPath, PathBuf};
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use models::host::{HostConfig, nics};
 use models::ids::{NodeId, PortId};
 use models::topology::{NicLayout, Topology, TopologyConfig};
 use models::traffic::{self, TrafficConfig};
+use serde::{Deserialize, Serialize};
 
 use devices::Devices;
 use flows::{in_file, inline_flows};
@@ -30,7 +32,7 @@ use crate::clinic::{self, Variant};
 use crate::library::{self, Kind};
 use crate::load::{
     LoadError, Node, Origin, Path, SourceId, Sources, Value, assignment, from_node, near_miss,
-    parse, to_toml,
+    parse, to_inline, to_toml,
 };
 use crate::provenance::{Figure, in_use, is_below};
 use crate::schema::Scenario;
@@ -59,7 +61,7 @@ pub struct Loaded {
 }
 
 /// What goes with the file.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct LoadOptions {
     /// Files whose keys are laid over those of the scenario, as given to `--with`.
     pub with: Vec<PathBuf>,
@@ -84,6 +86,11 @@ pub fn load(name: &str, options: &LoadOptions) -> Result<Loaded, Complaint> {
         found.parts.push((part.display().to_string(), text));
     }
     load_found(found, options)
+}
+
+/// The text of a file or of an entry of the library, and what messages call it.
+pub(crate) fn text_of(name: &str) -> Result<(String, String), Complaint> {
+    read(name).map(|found| (found.label, found.text))
 }
 
 fn load_found(found: Found, options: &LoadOptions) -> Result<Loaded, Complaint> {
@@ -112,12 +119,12 @@ fn read(name: &str) -> Result<Found, Complaint> {
     let path = FsPath::new(name);
     let looks_like_file = name.contains(['/', '\\']) || path.extension().is_some();
     if !path.is_file() && !looks_like_file {
-        if let Some(entry) = library::scenario(name) {
+        if let Some(entry) = library::runnable(name) {
             let label = format!("{name}.toml (built in)");
             let (text, name) = (entry.text.to_owned(), name.to_owned());
             return Ok(Found { text, name, folder: None, label, parts: Vec::new() });
         }
-        let built_in = library::LIBRARY.iter().filter(|entry| entry.kind.is_scenario());
+        let built_in = library::LIBRARY.iter().filter(|entry| entry.kind.is_runnable());
         let hint = match near_miss(name, built_in.map(|entry| entry.name)) {
             Some(near) => format!("did you mean `{near}`?"),
             None => "`rocesim list` shows what is built in".to_owned(),
@@ -153,8 +160,9 @@ fn load_text(
     found: &Found,
     options: &LoadOptions,
 ) -> Result<Loaded, LoadError> {
-    let folder = found.folder.as_deref();
-    let mut user = parse(sources, &found.label, &found.text)?;
+    let user = parse(sources, &found.label, &found.text)?;
+    let (mut user, folder) = studied::scenario(sources, user, found.folder.clone(), 0)?;
+    let folder = folder.as_deref();
     for (label, text) in &found.parts {
         let part = parse(sources, label, text)?;
         // a message about a key that is nowhere is one about the scenario
@@ -265,6 +273,19 @@ impl Loaded {
         let mut options = self.options.clone();
         options.set.extend_from_slice(set);
         load_found(self.origin.clone(), &options)
+    }
+
+    /// The same with further keys set, and this seed.
+    pub fn with_seed(&self, set: &[String], seed: u64) -> Result<Loaded, Complaint> {
+        let mut options = LoadOptions { seed: Some(seed), ..self.options.clone() };
+        options.set.extend_from_slice(set);
+        load_found(self.origin.clone(), &options)
+    }
+
+    /// The elements of an array of the scenario, such as `fault`, each as TOML on one line.
+    pub(crate) fn array_of(&self, key: &str) -> Vec<String> {
+        let elements = self.place.tree.get(key).and_then(Node::as_array);
+        elements.into_iter().flatten().map(to_inline).collect()
     }
 
     /// The variant of `[clinic]` that this is, if it is one.
