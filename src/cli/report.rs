@@ -48,8 +48,8 @@ pub(super) fn of_study(study: &Study, path: &Path) -> CommandResult {
     output::write_file(&path.join("report.html"), page)?;
     print(&answer);
     print(&format!("\nreport.html, tables and plots: {}\n", path.display()));
-    let failed = table.missing.is_empty() && table.rows.iter().any(|row| row.good);
-    Ok(if failed { ExitCode::SUCCESS } else { ExitCode::from(UNFINISHED) })
+    let answered = table.missing.is_empty() && table.rows.iter().any(|row| row.good);
+    Ok(if answered { ExitCode::SUCCESS } else { ExitCode::from(UNFINISHED) })
 }
 
 /// One page with the answer and all plots, which needs nothing else.

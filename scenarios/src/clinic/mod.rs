@@ -29,7 +29,7 @@ use serde::Deserialize;
 use crate::expect::{self, Expected};
 use crate::library::{Entry, Kind, LIBRARY};
 use crate::load::{LoadError, Node, Path, Sources, from_node, parse, suggestion};
-use crate::resolve::{Loaded, put};
+use crate::resolve::{Loaded, put, set};
 use crate::text::{words, wrapped};
 use models::fault::Anything;
 
@@ -210,7 +210,7 @@ pub(crate) fn apply(user: &mut Node, name: &str, label: &str) -> Result<(), Load
     };
     for entry in variant.get("set").and_then(Node::as_table).into_iter().flatten() {
         let path = Path::parse_at(&entry.key, entry.key_origin)?;
-        user.set(&path, entry.node.clone())?;
+        set(user, &path, entry.node.clone())?;
     }
     let expect = variant.get("expect").cloned();
     put(user, "expect", expect.unwrap_or_else(|| Node::empty_table(variant.origin)));

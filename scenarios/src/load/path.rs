@@ -118,6 +118,28 @@ impl Node {
         })
     }
 
+    /// Removes a key of a table, if it is there.
+    pub fn remove(&mut self, path: &Path) {
+        let mut here = self;
+        for (depth, step) in path.steps.iter().enumerate() {
+            let last = depth + 1 == path.steps.len();
+            let next = match (&step.segment, &mut here.value) {
+                (Segment::Key(key), Value::Table(table)) if last => {
+                    table.remove(key);
+                    return;
+                }
+                (Segment::Key(key), Value::Table(table)) => table.get_mut(key),
+                (segment, Value::Array(elements)) => {
+                    let index = position(elements, segment);
+                    index.and_then(|index| elements.get_mut(index))
+                }
+                _ => None,
+            };
+            let Some(next) = next else { return };
+            here = next;
+        }
+    }
+
     /// Sets the value at `path`; tables on the way are made where they are missing.
     pub fn set(&mut self, path: &Path, node: Node) -> Result<(), LoadError> {
         let mut here = self;

@@ -13,7 +13,7 @@ use models::topology::{NodeKind, Topology};
 use sim_core::{Delta, Rate, Time};
 
 use super::Place;
-use super::layers::Library;
+use super::layers::{self, Library};
 use crate::load::{LoadError, Node, Path, from_node, near_miss};
 use crate::schema::{Override, Scenario};
 
@@ -214,7 +214,12 @@ fn overridden(
         let Some(set) = tree.at(&path).and_then(Node::as_table) else { continue };
         for entry in set {
             let path = Path::parse_at(&entry.key, entry.key_origin)?;
-            changed.set(&path, entry.node.clone())?;
+            // both in one place is a mistake, which is told later
+            let both = layers::rival(&entry.key).is_some_and(|rival| set.get(&rival).is_some());
+            match both {
+                true => changed.set(&path, entry.node.clone())?,
+                false => layers::set(&mut changed, &path, entry.node.clone())?,
+            }
         }
     }
     let expanded = library.expand(&changed)?;

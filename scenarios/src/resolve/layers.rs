@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::library::{self, Kind};
-use crate::load::{LoadError, Node, Origin, SourceId, Sources, Table, Value, parse};
+use crate::load::{LoadError, Node, Origin, Path, SourceId, Sources, Table, Value, parse};
 
 /// Presets as trees, parsed when they are first used.
 pub(super) struct Library<'a> {
@@ -128,6 +128,21 @@ pub(crate) fn put(node: &mut Node, key: &str, value: Node) {
 
 /// Pairs of keys of which one replaces the other.
 const RIVALS: [(&str, &str); 2] = [("dynamic_th", "static_th"), ("static_th", "dynamic_th")];
+
+/// Sets a key of the user's tree; it also replaces its rival.
+pub(crate) fn set(tree: &mut Node, path: &Path, value: Node) -> Result<(), LoadError> {
+    if let Some(rival) = rival(&path.to_string()) {
+        tree.remove(&Path::parse(&rival)?);
+    }
+    tree.set(path, value)
+}
+
+/// The key that another one replaces.
+pub(super) fn rival(key: &str) -> Option<String> {
+    let (table, last) = key.rsplit_once('.')?;
+    let (_, rival) = RIVALS.iter().find(|(given, _)| *given == last)?;
+    Some(format!("{table}.{rival}"))
+}
 
 /// Overlays `upper` on `lower`; a key also replaces its rival.
 pub(super) fn lay_over(lower: &mut Node, upper: Node) {

@@ -25,8 +25,8 @@ use serde::{Deserialize, Serialize};
 
 use devices::Devices;
 use flows::{in_file, inline_flows};
-pub(crate) use layers::put;
 use layers::{Library, lay_over};
+pub(crate) use layers::{put, set};
 
 use crate::clinic::{self, Variant};
 use crate::library::{self, Kind};
@@ -175,7 +175,7 @@ fn load_text(
     }
     for argument in &options.set {
         let (path, value) = assignment(sources, argument)?;
-        user.set(&path, value)?;
+        set(&mut user, &path, value)?;
     }
     if let Some(seed) = options.seed {
         let (path, value) = assignment(sources, &format!("seed={seed}"))?;
@@ -561,5 +561,21 @@ mod tests {
     fn a_threshold_replaces_its_rival() {
         let fixed = scenario("switch.buffer.lossless.static_th = \"1MB\"");
         assert_eq!(fixed.switch.buffer.lossless.dynamic_th, None);
+        // so it is for one switch, and on the command line
+        let text = format!(
+            "{STAR}[switch.buffer.lossless]\nstatic_th = \"1MB\"\n[[override]]\n\
+             nodes = [\"sw0\"]\nset = {{ \"switch.buffer.lossless.dynamic_th\" = 0 }}\n\
+             [[traffic]]\nkind = \"permutation\"\nbytes = \"1KB\"\n"
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s.toml");
+        std::fs::write(&path, text).unwrap();
+        let loaded = load(path.to_str().unwrap(), &LoadOptions::default()).unwrap();
+        let switch = loaded.spec.switches.iter().flatten().next().unwrap();
+        let lossless = &switch.buffer.lossless;
+        assert_eq!((lossless.static_th, lossless.dynamic_th), (None, Some(0)));
+        let set = vec!["switch.buffer.lossless.dynamic_th=1".to_owned()];
+        let lossless = loaded.with(&set).unwrap().scenario.switch.buffer.lossless;
+        assert_eq!((lossless.static_th, lossless.dynamic_th), (None, Some(1)));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{Complaint, read};
+use super::{Complaint, read, set};
 use crate::load::{LoadError, Node, Path, Sources, parse};
 
 /// A study of a study of a study...
@@ -31,10 +31,10 @@ pub(super) fn scenario(
             return Err(LoadError::new(message).at(tree.origin));
         }
     };
-    let set = tree.get("set").and_then(Node::as_table);
-    for entry in set.into_iter().flatten() {
+    let keys = tree.get("set").and_then(Node::as_table);
+    for entry in keys.into_iter().flatten() {
         let path = Path::parse_at(&entry.key, entry.key_origin)?;
-        scenario.set(&path, entry.node.clone())?;
+        set(&mut scenario, &path, entry.node.clone())?;
     }
     // a message about a key that is nowhere is one about the study
     scenario.origin = tree.origin;

@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::expect::{self, Expected};
+use crate::expect;
 use crate::load::{LoadError, Node, Path, Sources, from_node, parse, suggestion, to_toml};
 use crate::resolve::{self, Complaint, LoadOptions, Loaded};
 use axis::{Axis, Domain};
@@ -473,11 +473,6 @@ impl Study {
             add(&ladder.level(rung));
         }
         settings
-    }
-
-    /// What must hold in each run; that it completes is part of it.
-    pub fn requirements(&self) -> impl Iterator<Item = (&String, &Expected)> {
-        self.config.require.iter()
     }
 
     /// The seeds of each point.

@@ -153,7 +153,6 @@ impl Work<'_> {
 
     /// Runs the base; returns the simulated time after which others are hopeless.
     fn base(&self, base: &Point, seeds: &[u64]) -> Option<f64> {
-        // a search has no base of its own: its scenario may well break what is required
         let mine = self.shard.is_none_or(|shard| shard.has(base));
         if mine {
             seeds.par_iter().for_each(|seed| {
