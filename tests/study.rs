@@ -5,9 +5,10 @@ mod common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use common::{rocesim, text};
 use scenarios::library::{Kind, names};
 use scenarios::resolve::LoadOptions;
 use scenarios::study::design;
@@ -27,30 +28,16 @@ require = { lossless_drops = 0, "flows.fct_p99" = { below = "900us" } }
 "switch.ecn.3.pmax" = [0.05, 0.5]
 "#;
 
-fn rocesim(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rocesim"));
-    command.current_dir(folder).args(arguments).stdin(Stdio::null());
-    command
-}
-
-fn run(folder: &Path, arguments: &[&str]) -> Output {
-    rocesim(folder, arguments).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
 /// Runs what must work; what it prints.
 fn done(folder: &Path, arguments: &[&str]) -> String {
-    let output = run(folder, arguments);
+    let output = rocesim(arguments, folder);
     assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
     text(&output.stdout)
 }
 
 /// Runs what must be refused; the message.
 fn refused(folder: &Path, arguments: &[&str]) -> String {
-    let output = run(folder, arguments);
+    let output = rocesim(arguments, folder);
     assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stdout));
     text(&output.stderr)
 }
@@ -101,7 +88,9 @@ fn killed_at_any_time_nothing_is_lost_and_nothing_is_repeated() {
         moment = moment.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let share = (moment >> 33) as f64 / (1u64 << 31) as f64;
         let arguments = ["study", "hundred.toml", "--out", "torn", "--threads", "1", "--resume"];
-        let mut child = rocesim(folder, &arguments).stdout(Stdio::null()).spawn().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rocesim"));
+        command.current_dir(folder).args(arguments).stdout(Stdio::null());
+        let mut child = command.spawn().unwrap();
         std::thread::sleep(Duration::from_secs_f64(whole.as_secs_f64() * share / 6.0));
         // SIGKILL
         child.kill().unwrap();
@@ -160,7 +149,7 @@ fn parts_that_ran_anywhere_make_the_same_tables() {
 fn points_that_fail_are_results() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let text = r#"
+    let file = r#"
 base = "incast"
 maximize = "flows.goodput_mean"
 give_up = 3.0
@@ -171,7 +160,7 @@ give_up = 3.0
 "nic.congestion.algorithm" = ["dcqcn"]
 "topology.link.rate" = ["100Gbps", "10Gbps"]
 "#;
-    study(folder, "some.toml", text);
+    study(folder, "some.toml", file);
     let answer = done(folder, &["study", "some.toml", "--out", "some"]);
     let points = folder.join("some/points.csv");
     let outcomes = column(&points, "outcome");

@@ -1,5 +1,6 @@
 //! The plots of a study: what its table says, in the forms that `viz` draws.
 
+use scenarios::study::answer;
 use scenarios::study::axis::{Axis, Domain, Level};
 use scenarios::study::judge::Verdict;
 use scenarios::study::quantity::Unit;
@@ -65,8 +66,7 @@ fn better(objective: &Objective) -> Better {
 
 impl Pictures<'_> {
     fn title(&self) -> String {
-        let study = self.study;
-        if study.config.title.is_empty() { study.name.clone() } else { study.config.title.clone() }
+        answer::title(self.study).to_owned()
     }
 
     fn scaled(&self, index: usize) -> Scaled<'_> {
@@ -261,7 +261,7 @@ impl Pictures<'_> {
         let name = |row: &Row| match other {
             Some(other) => {
                 let axis = &self.study.axes[other];
-                format!("{} = {}", short(&axis.name), self.key(other, row))
+                format!("{} = {}", answer::short(&axis.name), self.key(other, row))
             }
             None => String::new(),
         };
@@ -429,8 +429,4 @@ fn axis_label(axis: &Axis) -> String {
         Domain::Times { .. } => format!("{} (times)", axis.name),
         _ => axis.name.clone(),
     }
-}
-
-fn short(key: &str) -> &str {
-    key.rsplit('.').next().unwrap_or(key)
 }

@@ -60,7 +60,7 @@ fn counts(study: &Study, table: &Table) -> String {
 fn shown(column: &Column, stat: Option<Stat>) -> String {
     let Some(stat) = stat else { return "-".to_owned() };
     let mean = expect::written(column.unit, stat.mean);
-    match stat.ci95.filter(|ci| *ci > 5e-4 * stat.mean.abs()) {
+    match stat.spread() {
         Some(ci) => format!("{mean} +- {}", expect::written(column.unit, ci)),
         None => mean,
     }
@@ -170,8 +170,7 @@ fn beside(column: &Column, value: Option<Stat>, base: Option<Stat>, more: Option
     if value.mean == base.mean {
         return "as the scenario is".to_owned();
     }
-    let noise = more.is_some_and(|more| more.ci95.is_some_and(|ci| more.mean.abs() <= ci));
-    let within = if noise { " (may be chance)" } else { "" };
+    let within = if more.is_some_and(Stat::may_be_zero) { " (may be chance)" } else { "" };
     match base.mean {
         0.0 => format!("{of_base} as the scenario is{within}"),
         mean => format!("{:.3} x the {of_base} as the scenario is{within}", value.mean / mean),
@@ -203,7 +202,7 @@ fn worse(beyond: &Beyond) -> String {
 }
 
 /// The last part of a key.
-fn short(key: &str) -> &str {
+pub fn short(key: &str) -> &str {
     key.rsplit('.').next().unwrap_or(key)
 }
 
@@ -211,12 +210,16 @@ fn short(key: &str) -> &str {
 pub fn command(study: &Study, row: &Row) -> String {
     let rung = row.found.as_ref().map(|(rung, _)| *rung);
     let settings = study.options.set.iter().cloned().chain(study.settings(&row.point, rung));
-    let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
     let settings: Vec<String> =
         settings.map(|setting| format!(" --set {}", quoted(&setting))).collect();
     let plain = study.given.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
     let given = if plain { study.given.clone() } else { quoted(&study.given) };
     format!("rocesim run {given}{}", settings.join(""))
+}
+
+/// A word for the shell.
+pub(super) fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 fn sensitivity(study: &Study, verdict: &Verdict) -> String {
@@ -243,9 +246,10 @@ fn sensitivity(study: &Study, verdict: &Verdict) -> String {
 /// The best points, by the first objective.
 fn best(study: &Study, table: &Table, verdict: &Verdict) -> String {
     let Some(first) = study.objectives.first() else { return String::new() };
-    let mut rows: Vec<&Row> = table.rows.iter().filter(|row| row.good).collect();
+    let mut rows: Vec<(usize, &Row)> =
+        table.rows.iter().enumerate().filter(|(_, row)| row.good).collect();
     let mean = |row: &Row| first.of(row).map_or(f64::NAN, |stat| stat.mean);
-    rows.sort_by(|a, b| {
+    rows.sort_by(|(_, a), (_, b)| {
         let order = mean(a).total_cmp(&mean(b));
         if first.larger { order.reverse() } else { order }
     });
@@ -255,12 +259,8 @@ fn best(study: &Study, table: &Table, verdict: &Verdict) -> String {
     let mut header: Vec<String> = vec!["point".into()];
     header.extend(objectives.iter().map(|column| column.with_unit(short(&column.column.key))));
     header.extend(short_names(study));
-    let recommended = |row: &Row| {
-        let mut chosen = verdict.choices.iter().flat_map(|choice| &choice.rows);
-        chosen.any(|chosen| table.rows[*chosen].point == row.point)
-    };
-    let line = |row: &Row| {
-        let mark = match (recommended(row), row.front) {
+    let line = |row: &Row, recommended: bool| {
+        let mark = match (recommended, row.front) {
             (true, _) => " <-",
             (false, true) => " *",
             _ => "",
@@ -274,10 +274,10 @@ fn best(study: &Study, table: &Table, verdict: &Verdict) -> String {
         cells
     };
     let lines: Vec<Vec<String>> = std::iter::once(header)
-        .chain(rows.iter().take(SHOWN).map(|row| line(row)))
-        .chain(table.base.iter().map(line))
+        .chain(rows.iter().take(SHOWN).map(|(index, row)| line(row, verdict.recommends(*index))))
+        .chain(table.base.iter().map(|base| line(base, false)))
         .collect();
-    let front = rows.iter().filter(|row| row.front).count();
+    let front = rows.iter().filter(|(_, row)| row.front).count();
     let mut head = format!("the best {}", rows.len().min(SHOWN));
     if !verdict.choices.is_empty() {
         head += "; <- is recommended";
@@ -293,7 +293,7 @@ fn best(study: &Study, table: &Table, verdict: &Verdict) -> String {
 fn number(stat: Option<Stat>) -> String {
     let Some(stat) = stat else { return "-".to_owned() };
     let mean = expect::written("", stat.mean);
-    match stat.ci95.filter(|ci| *ci > 5e-4 * stat.mean.abs()) {
+    match stat.spread() {
         Some(ci) => format!("{mean} +- {}", two_digits(ci)),
         None => mean,
     }

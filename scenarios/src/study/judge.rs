@@ -134,7 +134,8 @@ impl Verdict {
     /// Judges a table.
     pub fn new(study: &Study, table: &Table) -> Verdict {
         let mut choices = Vec::new();
-        for (given, rows) in grouped(study, table, &study.config.given, |_| true) {
+        let all: Vec<usize> = (0..table.rows.len()).collect();
+        for (given, rows) in grouped(study, table, &study.config.given, &all) {
             let Some(mut choice) = choose(study, table, &rows) else { continue };
             if let ([row], Method::Grid) = (&choice.rows[..], study.config.method) {
                 let margin = |axis: usize| margin(study, table, *row, axis);
@@ -158,12 +159,12 @@ fn grouped(
     study: &Study,
     table: &Table,
     names: &[String],
-    of: impl Fn(usize) -> bool,
+    rows: &[usize],
 ) -> Vec<(Vec<String>, Vec<usize>)> {
     let axes: Vec<usize> =
         (0..study.axes.len()).filter(|axis| names.contains(&study.axes[*axis].name)).collect();
     let mut groups: Vec<(Vec<String>, Vec<usize>)> = Vec::new();
-    for index in (0..table.rows.len()).filter(|row| of(*row)) {
+    for &index in rows {
         let row = &table.rows[index];
         let labels: Vec<String> =
             axes.iter().map(|axis| study.axes[*axis].key_of(&row.point.levels[*axis])).collect();
@@ -183,11 +184,12 @@ fn choose(study: &Study, table: &Table, rows: &[usize]) -> Option<Choice> {
     let others: Vec<String> = names.filter(|name| !across.contains(name)).collect();
     let good = |row: &usize| table.rows[*row].good;
     // what nothing helps against says nothing about what helps
-    let of_across = grouped(study, table, across, |row| rows.contains(&row));
+    let of_across = grouped(study, table, across, rows);
     let (hopeless, rest): (Vec<_>, Vec<_>) =
         of_across.into_iter().partition(|(_, rows)| !rows.iter().any(good));
-    let rest: Vec<usize> = rest.into_iter().flat_map(|(_, rows)| rows).collect();
-    let candidates = grouped(study, table, &others, |row| rest.contains(&row));
+    let mut rest: Vec<usize> = rest.into_iter().flat_map(|(_, rows)| rows).collect();
+    rest.sort_unstable();
+    let candidates = grouped(study, table, &others, &rest);
     let candidates = candidates.into_iter().map(|(_, rows)| rows);
     let mut left: Vec<Vec<usize>> = candidates.filter(|rows| rows.iter().all(good)).collect();
     let (mut ties, mut decided) = (0, None);
@@ -221,11 +223,7 @@ fn alike(study: &Study, table: &Table, chosen: usize, rows: &[usize]) -> usize {
     let chosen = &table.rows[chosen];
     let is_alike = |row: &&usize| {
         let row = &table.rows[**row];
-        row.good
-            && chosen.more_than(row, column).is_some_and(|difference| {
-                difference.mean == 0.0
-                    || difference.ci95.is_some_and(|ci| difference.mean.abs() <= ci)
-            })
+        row.good && chosen.more_than(row, column).is_some_and(Stat::may_be_zero)
     };
     rows.iter().filter(is_alike).count()
 }

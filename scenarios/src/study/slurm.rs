@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::answer::quoted;
 use super::config::Method;
 use super::journal::Directory;
 use super::table::Table;
@@ -273,11 +274,6 @@ fn job_script(
     let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
     let command = words.join(" ");
     Ok(format!("#!/bin/sh\nexec {command} --shard \"$SLURM_ARRAY_TASK_ID/{tasks}\"\n"))
-}
-
-/// A word for the shell.
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 /// The tasks of these jobs that wait or run.

@@ -32,6 +32,16 @@ impl Stat {
         let ci95 = ci95.map(|ci| if ci < 1e-12 * mean.abs() { 0.0 } else { ci });
         Stat { mean, ci95 }
     }
+
+    /// As a difference it may be chance: its interval has the zero in it.
+    pub fn may_be_zero(self) -> bool {
+        self.mean == 0.0 || self.ci95.is_some_and(|ci| self.mean.abs() <= ci)
+    }
+
+    /// The interval, where it is large enough to be told.
+    pub fn spread(self) -> Option<f64> {
+        self.ci95.filter(|ci| *ci > 5e-4 * self.mean.abs())
+    }
 }
 
 /// What came of a point.

@@ -251,10 +251,11 @@ impl Work<'_> {
 
     fn point_done(&self, point: &Point) {
         let failed = self.known.lock().is_ok_and(|known| {
-            let mut runs = known.values().filter(|record| record.point == point.number);
+            let id = |rung, seed| RunId { point: point.number, rung, seed };
+            let mut runs = known.range(id(None, 0)..=id(Some(u32::MAX), u64::MAX));
             // rungs that are too low are no failures
             self.study.axes.iter().all(|axis| axis.ladder().is_none())
-                && runs.any(|record| !record.is_good())
+                && runs.any(|(_, record)| !record.is_good())
         });
         if let Ok(mut progress) = self.progress.lock() {
             progress.points += 1;
