@@ -8,6 +8,7 @@
 //! - [`nic`], [`congestion`]: reliable connections, pacing, CNPs, DCQCN
 //! - [`traffic`]: what is sent
 //! - [`host`], [`collective`]: servers with GPUs, and what NCCL runs on them
+//! - [`placement`], [`script`], [`training`]: which GPUs jobs have, and ranks that compute too
 //! - [`fault`]: what goes wrong while it runs
 //! - [`fabric`]: all components together, and the only place where events are told apart
 //! - [`dependency`]: which buffers can wait for which; what is seen without running
@@ -29,15 +30,19 @@ pub mod load_balance;
 pub mod nic;
 pub mod packet;
 pub mod pfc;
+pub mod placement;
 pub mod port;
 pub mod probe;
+pub mod program;
 pub mod report;
 pub mod routing;
 pub mod scheduler;
+pub mod script;
 pub mod size;
 pub mod switch;
 pub mod topology;
 pub mod traffic;
+pub mod training;
 pub mod wire;
 
 pub use error::BuildError;

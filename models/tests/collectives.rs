@@ -2,19 +2,19 @@
 
 mod common;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use common::programs::{check_result, equip};
 use models::collective::{
-    AllReduceAlgorithm, Collective, CollectiveConfig, DataType, Job, MessageSizes, NcclConfig, Op,
-    Primitive, Program,
+    Collective, CollectiveAlgorithm, CollectiveConfig, DataType, Job, MessageSizes, NcclConfig, Op,
 };
 use models::fabric::{self, Outcome, Plan, Role, Spec};
-use models::host::{HostConfig, NicMode, nics};
+use models::host::{HostConfig, NicMode};
 use models::nic::NicConfig;
 use models::report::{FlowStatus, Report};
 use models::switch::SwitchConfig;
-use models::topology::{NicLayout, NodeKind, RailConfig, TopologyConfig};
+use models::topology::{RailConfig, TopologyConfig};
 use proptest::prelude::*;
 use sim_core::{Bytes, Delta, Rate};
 
@@ -64,10 +64,13 @@ fn spec(case: &Case, host: HostConfig) -> Spec {
         name: "allreduce".to_owned(),
         op: Op::AllReduce,
         algorithm: None,
+        root: 0,
         bytes: MessageSizes::One(Bytes::new(case.bytes)),
         dtype: DataType::Float,
         hosts: None,
         gpus: None,
+        ranks: None,
+        placement: None,
         iterations: case.iterations,
         warmup: 0,
         start: Delta::ZERO,
@@ -77,8 +80,13 @@ fn spec(case: &Case, host: HostConfig) -> Spec {
     host.nic.pcie.rate = Rate::from_gbps(case.pcie_gbps);
     equip(&mut spec, host, case.ports);
     spec.nccl = nccl(case);
-    spec.collectives =
-        vec![Collective { config: Arc::new(config), bytes: case.bytes, section: 0, cut: None }];
+    spec.collectives = vec![Collective {
+        config: Arc::new(config),
+        bytes: case.bytes,
+        section: 0,
+        cut: None,
+        algorithm: None,
+    }];
     spec
 }
 
@@ -86,7 +94,7 @@ fn spec(case: &Case, host: HostConfig) -> Spec {
 fn other(case: &Case, host: HostConfig, op: Op) -> (Plan, Outcome, Report) {
     let spec = || {
         let mut spec = spec(case, host.clone());
-        let algorithm = (op == Op::AllReduce).then_some(AllReduceAlgorithm::HalvingDoubling);
+        let algorithm = (op == Op::AllReduce).then_some(CollectiveAlgorithm::HalvingDoubling);
         let config = CollectiveConfig::clone(&spec.collectives[0].config);
         spec.collectives[0].config = Arc::new(CollectiveConfig { op, algorithm, ..config });
         spec
@@ -96,90 +104,10 @@ fn other(case: &Case, host: HostConfig, op: Op) -> (Plan, Outcome, Report) {
     (plan, outcome, report)
 }
 
-/// Makes all hosts such servers, with so many ports.
-fn equip(spec: &mut Spec, host: HostConfig, ports: u32) {
-    let layout: Vec<NicLayout> =
-        nics(&host, ports).unwrap().iter().map(|nic| nic.layout()).collect();
-    let host = Arc::new(host);
-    let hosts = spec.topology.nodes().iter();
-    spec.hosts = hosts.map(|node| (node.kind == NodeKind::Host).then(|| host.clone())).collect();
-    Arc::make_mut(&mut spec.topology).set_nics(|_| Some(&layout));
-}
-
 fn run(case: &Case, host: HostConfig) -> (Plan, Outcome, Report) {
     let plan = fabric::plan(spec(case, host.clone()), fabric::Shards::Exactly(1)).unwrap();
     let (outcome, report) = common::run(spec(case, host), 1);
     (plan, outcome, report)
-}
-
-/// A part of a buffer, and whose contributions it holds, a bit a rank.
-type Piece = (u64, u64, u128);
-
-/// Runs the programs of one channel on sets of contributions instead of numbers.
-fn reduce(job: &Job, channel: u32) -> Vec<BTreeMap<u64, Piece>> {
-    let n = job.ranks.len();
-    let ring = &job.lanes[channel as usize];
-    let programs: Vec<Program> =
-        (0..n as u32).map(|position| job.program(channel, position)).collect();
-    let mut mail: Vec<VecDeque<Piece>> = vec![VecDeque::new(); n];
-    let mut outputs = vec![BTreeMap::new(); n];
-    let mut steps = vec![0; n];
-    loop {
-        let mut moved = false;
-        for position in 0..n {
-            let (program, before) = (&programs[position], (position + n - 1) % n);
-            if steps[position] == program.len() {
-                continue;
-            }
-            let primitive = program.step(steps[position]);
-            let mut set = 0;
-            if primitive.recv {
-                let Some((offset, bytes, from)) = mail[before].pop_front() else { continue };
-                assert_eq!((offset, bytes), (primitive.offset, primitive.bytes));
-                set = from;
-            }
-            moved = true;
-            if primitive.reduce {
-                let own = 1 << ring[position];
-                assert_eq!(set & own, 0, "a contribution is added twice");
-                set |= own;
-            }
-            let piece = (primitive.offset, primitive.bytes, set);
-            if primitive.copy && primitive.bytes > 0 {
-                assert_eq!(outputs[position].insert(primitive.offset, piece), None);
-            }
-            if primitive.send {
-                mail[position].push_back(piece);
-            }
-            steps[position] += 1;
-        }
-        if !moved {
-            break;
-        }
-    }
-    assert!(mail.iter().all(VecDeque::is_empty), "what is sent is received");
-    assert!(steps.iter().zip(&programs).all(|(step, program)| *step == program.len()));
-    outputs
-}
-
-/// Every rank's output is whole, and holds every contribution once.
-fn check_result(job: &Job) {
-    let all = (1u128 << job.ranks.len()) - 1;
-    let mut parts = vec![BTreeMap::new(); job.ranks.len()];
-    for channel in 0..job.channels {
-        for (position, output) in reduce(job, channel).into_iter().enumerate() {
-            let rank = job.lanes[channel as usize][position] as usize;
-            parts[rank].extend(output);
-        }
-    }
-    for pieces in parts {
-        let mut end = 0;
-        for (offset, bytes, set) in pieces.into_values() {
-            assert_eq!((offset, set), (end, all));
-            end = offset + bytes;
-        }
-        assert_eq!(end, job.bytes);
-    }
 }
 
 /// Payload over each connection between hosts.
@@ -334,66 +262,12 @@ fn a_port_behind_slow_pcie_sends_at_its_rate_and_ports_take_turns() {
     assert_eq!(edges.iter().min(), edges.iter().max());
 }
 
-/// Runs the programs of halving and doubling on sets of contributions, one for each 16 B: every rank
-/// ends with every contribution, and adds none twice.
-fn check_exchanges(job: &Job) {
-    let n = job.ranks.len();
-    let all = (1u128 << n) - 1;
-    let cells = job.bytes.div_ceil(16) as usize;
-    let range = |offset: u64, bytes: u64| {
-        (offset / 16) as usize..((offset + bytes).div_ceil(16) as usize).min(cells)
-    };
-    let mut buffers: Vec<Vec<u128>> = (0..n).map(|rank| vec![1 << rank; cells]).collect();
-    for channel in 0..job.channels {
-        let programs: Vec<Program> = (0..n as u32).map(|rank| job.program(channel, rank)).collect();
-        let mut mail: BTreeMap<(usize, usize), VecDeque<Vec<u128>>> = BTreeMap::new();
-        let mut steps = vec![0; n];
-        // a step that waits for its chunk has sent its own
-        let mut sent = vec![false; n];
-        while (0..n).any(|rank| steps[rank] < programs[rank].len()) {
-            let mut moved = false;
-            for rank in 0..n {
-                if steps[rank] == programs[rank].len() {
-                    continue;
-                }
-                let primitive: Primitive = programs[rank].step(steps[rank]);
-                let peer = rank ^ 1 << primitive.peer;
-                if primitive.send && !std::mem::replace(&mut sent[rank], true) {
-                    let part = primitive.sent();
-                    let chunk = buffers[rank][range(part.offset, part.bytes)].to_vec();
-                    mail.entry((rank, peer)).or_default().push_back(chunk);
-                    moved = true;
-                }
-                if primitive.recv {
-                    let Some(chunk) = mail.entry((peer, rank)).or_default().pop_front() else {
-                        continue;
-                    };
-                    let own = &mut buffers[rank][range(primitive.offset, primitive.bytes)];
-                    assert_eq!(own.len(), chunk.len());
-                    for (own, chunk) in own.iter_mut().zip(chunk) {
-                        assert!(!primitive.reduce || *own & chunk == 0, "added twice");
-                        *own = if primitive.reduce { *own | chunk } else { chunk };
-                        assert!(!primitive.copy || *own == all, "not complete");
-                    }
-                }
-                (moved, sent[rank]) = (true, false);
-                steps[rank] += 1;
-            }
-            assert!(moved, "ranks wait for each other");
-        }
-        assert!(mail.values().all(VecDeque::is_empty), "what is sent is received");
-    }
-    assert!(buffers.iter().flatten().all(|set| *set == all));
-}
-
 /// Bytes that the programs of a job send, by pair of ranks.
 fn by_pair(job: &Job) -> BTreeMap<(u32, u32), u64> {
     let mut pairs = BTreeMap::new();
     for joined in &job.connections {
-        let program = job.program(joined.lanes[0], joined.position);
-        let steps = (0..program.len()).map(|step| program.step(step));
-        let sent: u64 =
-            steps.filter(|step| step.peer == joined.peer).map(|step| step.sent().bytes).sum();
+        let program = job.program(joined.lanes[0], joined.positions[0]);
+        let sent = program.sent_to(joined.peers[0]);
         *pairs.entry((joined.from, joined.to)).or_insert(0) += sent;
     }
     pairs
@@ -414,7 +288,7 @@ proptest! {
         let job = &plan.wiring.jobs[0];
         prop_assert_eq!(report.collectives[0].status, FlowStatus::Completed);
         prop_assert_eq!(&report.collectives[0].algorithm, "HalvingDoubling");
-        check_exchanges(job);
+        check_result(job);
         let mut sent = vec![0; n as usize];
         let mut remote = 0;
         for ((from, to), bytes) in by_pair(job) {
@@ -517,7 +391,7 @@ fn a_rank_sends_by_the_rail_of_its_peer() {
 fn odd_numbers_of_ranks_are_refused() {
     let mut spec = spec(&Case { hosts: 3, ..eight(1 << 20) }, HostConfig::default());
     let config = CollectiveConfig::clone(&spec.collectives[0].config);
-    let algorithm = Some(AllReduceAlgorithm::HalvingDoubling);
+    let algorithm = Some(CollectiveAlgorithm::HalvingDoubling);
     spec.collectives[0].config = Arc::new(CollectiveConfig { algorithm, ..config });
     let error = fabric::plan(spec, fabric::Shards::Exactly(1)).unwrap_err().to_string();
     assert!(error.starts_with("traffic[0].algorithm: halving-doubling needs a power"), "{error}");

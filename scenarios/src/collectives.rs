@@ -2,7 +2,6 @@
 
 use models::collective::{CollectiveConfig, MessageSizes, Step};
 use models::report::CollectiveReport;
-use models::traffic::TrafficConfig;
 use sim_core::Bytes;
 
 use crate::nccl_tests::{Header, Rank, Row, table};
@@ -27,13 +26,9 @@ impl Default for TableOptions {
 
 /// One table for each collective, as nccl-tests prints it.
 pub fn tables(loaded: &Loaded, run: &Finished, options: &TableOptions) -> String {
-    let configs = loaded.scenario.traffic.iter().filter_map(|section| match section {
-        TrafficConfig::Collective(config) => Some(config),
-        _ => None,
-    });
-    let jobs = &run.plan.wiring.jobs;
+    let jobs = run.plan.wiring.collectives();
     let mut text = String::new();
-    for (number, config) in configs.enumerate() {
+    for (number, config) in loaded.sweep.configs().enumerate() {
         // the reports stand run by run
         let reports = run.report.collectives.iter().skip(number).step_by(jobs.len().max(1));
         let reports: Vec<&CollectiveReport> = reports.collect();

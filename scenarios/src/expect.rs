@@ -13,13 +13,17 @@
 //! "flows[3].goodput_bps" = { above = "9Gbps" }      # one flow
 //! "collectives.busbw_max" = { above = 22 }          # GB/s
 //! "collectives[0].time" = { below = "11ms" }        # the first collective of the first size
+//! "trainings[0].step_time" = { below = "90ms" }     # the first training job
+//! "programs[0].time" = { below = "3ms" }            # the first GOAL schedule
 //! "findings.ecn_after_pfc" = 1                      # number of findings of a kind
 //! ```
 
 use std::fmt;
 
 use models::counters::DropReason;
-use models::report::{CollectiveReport, FlowReport, FlowStatus, PortReport, Report};
+use models::report::{
+    CollectiveReport, FlowReport, FlowStatus, PortReport, ProgramReport, Report, TrainingReport,
+};
 use models::topology::Topology;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -233,13 +237,21 @@ pub(crate) fn number(report: &Report, key: &str) -> Option<f64> {
 pub(crate) fn unit(key: &str) -> &'static str {
     let field = field_of(key);
     let unit = |name: &&str| UNITS.iter().find(|(unit, _)| name.ends_with(unit));
-    let all =
-        [names(FLOW_FIELDS), names(COLLECTIVE_FIELDS), names(PORT_FIELDS), names(TOTAL_FIELDS)];
+    let all = [
+        names(FLOW_FIELDS),
+        names(COLLECTIVE_FIELDS),
+        names(PORT_FIELDS),
+        names(TRAINING_FIELDS),
+        names(PROGRAM_FIELDS),
+        names(TOTAL_FIELDS),
+    ];
     let list = match key.split(['.', '[']).next() {
         Some("flows") => 0,
         Some("collectives") => 1,
         Some("ports") => 2,
-        _ => 3,
+        Some("trainings") => 3,
+        Some("programs") => 4,
+        _ => 5,
     };
     let named = |name: &&&str| **name == field || without_unit(name) == field;
     let full = all[list].iter().find(named);
@@ -292,6 +304,8 @@ fn look_up(report: &Report, key: &str) -> Option<(&'static str, Value)> {
         return match list {
             "flows" => value_of(FLOW_FIELDS, report.flows.get(number)?, field),
             "collectives" => value_of(COLLECTIVE_FIELDS, report.collectives.get(number)?, field),
+            "trainings" => value_of(TRAINING_FIELDS, report.trainings.get(number)?, field),
+            "programs" => value_of(PROGRAM_FIELDS, report.programs.get(number)?, field),
             _ => None,
         };
     }
@@ -305,6 +319,14 @@ fn look_up(report: &Report, key: &str) -> Option<(&'static str, Value)> {
         }
         Some(("flows", rest)) => aggregate(FLOW_FIELDS, &report.flows, rest),
         Some(("collectives", rest)) => aggregate(COLLECTIVE_FIELDS, &report.collectives, rest),
+        Some(("trainings", "completed")) => {
+            Some(completed(report.trainings.iter().map(|training| training.status)))
+        }
+        Some(("trainings", rest)) => aggregate(TRAINING_FIELDS, &report.trainings, rest),
+        Some(("programs", "completed")) => {
+            Some(completed(report.programs.iter().map(|program| program.status)))
+        }
+        Some(("programs", rest)) => aggregate(PROGRAM_FIELDS, &report.programs, rest),
         Some(("ports", rest)) => match rest.rsplit_once('.') {
             None => aggregate(PORT_FIELDS, &report.ports, rest),
             Some((name, field)) => {
@@ -360,10 +382,13 @@ pub(crate) fn check_names(tree: &Node, topology: &Topology) -> Result<(), LoadEr
 /// The message about a key that names nothing in a report; without `topology` any port is taken.
 pub(crate) fn check_name(key: &str, topology: Option<&Topology>) -> Result<(), String> {
     let fail = |hint: String| Err(format!("`{key}` names nothing in a report{hint}"));
-    if ["flows", "ports", "collectives"].contains(&key) {
+    if ["flows", "ports", "collectives", "trainings", "programs"].contains(&key) {
         return fail(format!("; a key with a point is quoted: \"{key}.fct_max\""));
     }
-    if ["flows.completed", "collectives.completed", "deadlocks"].contains(&key) {
+    let completed = |list: &str| key.strip_prefix(list) == Some(".completed");
+    if ["flows", "collectives", "trainings", "programs"].into_iter().any(completed)
+        || key == "deadlocks"
+    {
         return Ok(());
     }
     let (list, rest) = key.split_once('.').unwrap_or(("", key));
@@ -374,6 +399,10 @@ pub(crate) fn check_name(key: &str, topology: Option<&Topology>) -> Result<(), S
         _ if list.starts_with("flows[") => (names(FLOW_FIELDS), None, rest),
         "collectives" => (names(COLLECTIVE_FIELDS), Some(AGGREGATES), rest),
         _ if list.starts_with("collectives[") => (names(COLLECTIVE_FIELDS), None, rest),
+        "trainings" => (names(TRAINING_FIELDS), Some(AGGREGATES), rest),
+        _ if list.starts_with("trainings[") => (names(TRAINING_FIELDS), None, rest),
+        "programs" => (names(PROGRAM_FIELDS), Some(AGGREGATES), rest),
+        _ if list.starts_with("programs[") => (names(PROGRAM_FIELDS), None, rest),
         "ports" => match rest.rsplit_once('.') {
             None => (names(PORT_FIELDS), Some(AGGREGATES), rest),
             Some((port, field)) => {
@@ -463,6 +492,30 @@ const COLLECTIVE_FIELDS: &[Field<CollectiveReport>] = fields![
     estimated_error,
     simulated_share,
 ];
+
+const TRAINING_FIELDS: &[Field<TrainingReport>] = fields![
+    nodes,
+    ranks,
+    tp,
+    pp,
+    dp,
+    microbatches,
+    status,
+    steps,
+    step_time_s,
+    step_time_p50_s,
+    step_time_max_s,
+    compute_s,
+    exposed_s,
+    exposed_share,
+    tp_wait_s,
+    pp_wait_s,
+    dp_wait_s,
+    dp_busy_s,
+];
+
+const PROGRAM_FIELDS: &[Field<ProgramReport>] =
+    fields![nodes, ranks, tasks, messages, bytes, lines, status, time_s];
 
 const PORT_FIELDS: &[Field<PortReport>] = fields![
     tx_bytes,

@@ -73,7 +73,8 @@ macro_rules! library {
 library! {
     Scenario "library": "incast", "incast-pfc-only", "permutation-fat-tree", "dcqcn-2-to-1",
         "dumbbell-victim", "incast-storage", "allreduce-4x8-a100", "allreduce-4x8-a100-congested",
-        "allreduce-16x8-h100-rail", "pause-storm", "pause-storm-watchdog";
+        "allreduce-16x8-h100-rail", "pause-storm", "pause-storm-watchdog",
+        "training-dp-ddp", "training-3d", "training-two-tenants", "program-msccl-ring", "program-goal-reduce";
     Paper "papers": "pfc-unfairness", "pfc-unfairness-ecmp", "dcqcn-fairness", "dcqcn-incast",
         "dcqcn-fixed-point", "dcqcn-delay", "ns3-rdma-2-to-1", "hpcc-320", "wire-overhead",
         "deadlock-loop", "deadlock-ring", "tagger-bounce", "ecmp-collisions", "nic-storm-cascade",
@@ -92,7 +93,8 @@ library! {
         "flows-on-half-of-the-nics", "bond-one-port-idle", "one-slow-node", "acs-halves-pcie",
         "too-few-channels", "chunk-too-small", "buffsize-deepens-queues", "mtu-1024",
         "long-distance-window", "long-distance-loss", "average-hides-bandwidth",
-        "tcp-in-the-lossless-class", "switch-packet-rate";
+        "tcp-in-the-lossless-class", "switch-packet-rate", "seed-4x8-a100", "nccl-socket-fallback",
+        "ring-or-tree";
     Study "studies": "ecn-threshold", "ecn-cells", "headroom-vs-cable", "qps-per-connection",
         "alpha-vs-incast", "deadlock-after-failure", "dcqcn-timers", "oversubscription", "sonic-ccl",
         "sonic-ccl-incast", "sonic-ccl-spine";
@@ -102,7 +104,20 @@ library! {
     NicPreset "presets/nic": "generic", "connectx-5", "connectx-6-dx", "connectx-7", "bluefield-3",
         "thor2";
     CongestionPreset "presets/congestion": "dcqcn-paper", "mlx5-default", "hpcc-ns3";
-    HostPreset "presets/host": "generic", "dgx-1", "dgx-a100", "hgx-h100";
+    HostPreset "presets/host": "generic", "dgx-1", "dgx-a100", "hgx-h100", "hgx-h200", "hgx-b200",
+        "hgx-b300", "mi300x", "mi355x", "oci-bm-gpu-h100-8", "oci-bm-gpu4-8", "oci-bm-gpu-b4-8",
+        "azure-nd-a100-v4", "aws-p4d", "gcp-a3-ultra", "gcp-a4", "h100-dual-port-nic";
+}
+
+/// Programs that scenarios of the library name, by file.
+const PROGRAMS: [(&str, &str); 2] = [
+    ("ring-4.xml", include_str!("../../tests/program/ring-4.xml")),
+    ("reduce-8.goal", include_str!("../../tests/program/reduce-8.goal")),
+];
+
+/// The text of a program of the library.
+pub fn program(file: &str) -> Option<&'static str> {
+    PROGRAMS.iter().find(|(name, _)| *name == file).map(|(_, text)| *text)
 }
 
 /// The entry of this kind and name.

@@ -76,7 +76,7 @@ impl Row {
             count: report.count,
             dtype: report.dtype.clone(),
             redop,
-            root: -1,
+            root: report.root.map_or(-1, |root| root as i32),
             time_us: report.time_s.map(|seconds| seconds * 1e6),
             algbw: report.algbw_gbytes_per_s.unwrap_or(0.0),
             busbw: report.busbw_gbytes_per_s.unwrap_or(0.0),

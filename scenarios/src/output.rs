@@ -51,6 +51,16 @@ pub fn write_run(
     if !report.collectives.is_empty() {
         write("collectives.csv", &crate::collectives::csv(&report.collectives))?;
     }
+    if !series.lanes.is_empty() {
+        stream("timeline.csv", &|file| {
+            let mut writer = csv::Writer::from_writer(file);
+            series.lanes.iter().try_for_each(|lane| writer.serialize(lane))?;
+            writer.flush()
+        })?;
+    }
+    if !report.trainings.is_empty() {
+        write("training.csv", &crate::trainings::csv(&report.trainings))?;
+    }
     if !loaded.files.is_empty() {
         let folder = fresh.path().join("inputs");
         fs::create_dir(&folder).map_err(|error| fail(&folder, error))?;
@@ -188,6 +198,7 @@ fn flows_csv(report: &Report, file: &mut dyn Write) -> io::Result<()> {
         "paused_share",
         "victim_share",
         "paused_by",
+        "training",
     ];
     let mut cells = Cells::new(file, &names)?;
     for flow in &report.flows {
@@ -214,6 +225,7 @@ fn flows_csv(report: &Report, file: &mut dyn Write) -> io::Result<()> {
             &flow.paused_share,
             &flow.victim_share,
             &Maybe(flow.paused_by.as_ref()),
+            &Maybe(flow.training),
         ])?;
     }
     cells.writer.flush()

@@ -162,6 +162,7 @@ fn lay(figures: &mut Vec<Figure>, kind: Kind, name: &str) {
         ("switch.preset", Kind::SwitchPreset),
         ("nic.preset", Kind::NicPreset),
         ("nic.congestion.preset", Kind::CongestionPreset),
+        ("host.preset", Kind::HostPreset),
     ];
     for (key, kind) in named {
         if let Some(figure) = layer.iter().find(|figure| figure.key == key) {

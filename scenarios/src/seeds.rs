@@ -69,7 +69,17 @@ pub fn metrics(reports: &[Report]) -> Vec<Metric> {
         let last = report.collectives.last();
         last.and_then(|collective| collective.busbw_gbytes_per_s).unwrap_or(0.0)
     };
+    let step = |report: &Report| {
+        let steps = report.trainings.iter().filter_map(|training| training.step_time_s);
+        stats::mean(&steps.collect::<Vec<f64>>())
+    };
+    let exposed = |report: &Report| {
+        let shares = report.trainings.iter().map(|training| training.exposed_share);
+        stats::mean(&shares.collect::<Vec<f64>>())
+    };
     let mut metrics = vec![
+        metric("step_time_s", &step),
+        metric("exposed_share", &exposed),
         metric("busbw_gbytes_per_s", &busbw),
         metric("fct_mean_s", &|report| stats::mean(&fct(report))),
         metric("fct_p99_s", &|report| stats::quantile(&fct(report), 0.99)),

@@ -301,11 +301,9 @@ fn collectives(plan: &Plan) -> Estimate {
         let Link::Remote { qps, striping, .. } = &job.connections[connection as usize].link else {
             continue;
         };
-        let (bytes, slices) = job.load(&job.connections[connection as usize]);
-        let repeats = f64::from(job.repeats()[0]);
-        let bytes = bytes * repeats / qps.len() as f64;
+        let (bytes, slices) = job.load_of_all(&job.connections[connection as usize]);
         // each slice is at least a packet, an ACK and a CTS
-        let slices = slices * repeats;
+        let bytes = bytes / qps.len() as f64;
         let messages = slices * f64::from(striping.parts) / qps.len() as f64;
         let packets = (bytes / f64::from(nic.mtu)).max(messages);
         let frames = packets + messages + slices * 2.0 / qps.len() as f64;

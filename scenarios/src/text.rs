@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use models::report::{Finding, FlowReport, OutcomeKind, Report, Severity};
+use models::report::{CollectiveReport, Finding, FlowReport, OutcomeKind, Report, Severity};
 use sim_core::units::grouped;
 use sim_core::{Bytes, Delta, Rate};
 
@@ -108,12 +108,13 @@ pub fn summary(report: &Report) -> String {
         span(report.simulated_time_s),
         report.seed
     );
-    let points: Vec<&FlowReport> =
-        report.flows.iter().filter(|flow| flow.collective.is_none()).collect();
+    let points: Vec<&FlowReport> = report.flows.iter().filter(|flow| flow.is_point()).collect();
     if !points.is_empty() {
         text.push_str(&flows(&points));
         text.push('\n');
     }
+    text.push_str(&crate::trainings::summary(report));
+    text.push_str(&crate::programs::summary(report));
     text.push_str(&rings(report));
     text.push_str(&fabric(report));
     text.push('\n');
@@ -151,6 +152,33 @@ const BINS: [(&str, f64); 5] = [
     ("larger", f64::INFINITY),
 ];
 
+/// What NCCL's tuning model took, where it was asked, and what it thought of the next best.
+fn chosen(collectives: &[CollectiveReport]) -> String {
+    let asked = collectives.iter().filter_map(|c| Some((c, c.model_time_s? * 1e6)));
+    let lines: Vec<String> = asked
+        .map(|(collective, model)| {
+            let next = collective.alternatives.as_deref().and_then(|all| all.split(", ").next());
+            format!(
+                "  {:>9}  {:<8} {:<6} {:>12} {:>12}  {}\n",
+                binary(collective.bytes),
+                collective.algorithm,
+                collective.protocol,
+                format!("{model:.1} us"),
+                collective.time_s.map_or("-".to_owned(), |time| format!("{:.1} us", time * 1e6)),
+                next.filter(|next| !next.is_empty()).unwrap_or("-")
+            )
+        })
+        .collect();
+    if lines.is_empty() {
+        return String::new();
+    }
+    let head = format!(
+        "  {:>9}  {:<15} {:>12} {:>12}  {}\n",
+        "size", "NCCL's choice", "its model", "simulated", "next by the model"
+    );
+    head + &lines.concat()
+}
+
 /// What the collectives ran on; of a sweep, the last size.
 fn rings(report: &Report) -> String {
     let mut text = String::new();
@@ -162,7 +190,10 @@ fn rings(report: &Report) -> String {
             text,
             "  {} {}: {} channels, {} QPs between servers, {} over NVLink; lanes wait {:.0} % of the \
              time for data, {:.0} % for room to send",
-            collective.algorithm.to_lowercase(),
+            match collective.protocol.as_str() {
+                "Simple" => collective.algorithm.to_lowercase(),
+                protocol => format!("{} {protocol}", collective.algorithm.to_lowercase()),
+            },
             binary(collective.bytes),
             collective.channels,
             collective.qps,
@@ -171,13 +202,15 @@ fn rings(report: &Report) -> String {
             collective.waiting_to_send * 100.0
         );
     }
+    text += &chosen(&report.collectives);
     let gap = 20.0;
     let busy = |port: &models::report::PortReport| {
         let wire = port.tx_bytes as f64 + port.tx_packets as f64 * gap;
         wire * 8.0 / port.rate_bps as f64 / report.simulated_time_s.max(1e-12)
     };
     let busiest = report.ports.iter().max_by(|a, b| busy(a).total_cmp(&busy(b)));
-    if let (Some(port), false) = (busiest, report.collectives.is_empty()) {
+    let jobs = report.collectives.len() + report.trainings.len() + report.programs.len();
+    if let (Some(port), true) = (busiest, jobs > 0) {
         let share = busy(port) * 100.0;
         let _ = writeln!(text, "  links busiest {} -> {}: {share:.1} %", port.port, port.peer);
     }

@@ -18,6 +18,10 @@ pub enum Domain {
     Entropy = 3,
     /// Next hops of a switch that sprays.
     Spray = 4,
+    /// Compute times of one rank of a training job.
+    Compute = 5,
+    /// Hosts of one traffic section.
+    Placement = 6,
 }
 
 /// One reproducible stream of random numbers (PCG-64 MCG, pinned).
@@ -59,21 +63,51 @@ impl Stream {
     pub fn exponential(&mut self) -> f64 {
         let mut whole = 0.0;
         loop {
-            // The length of a falling run from x on is at least n with probability
-            // x^(n-1) / (n-1)!, hence odd with probability exp(-x).
             let first = self.unit();
-            let (mut last, mut odd) = (first, true);
-            loop {
-                let next = self.unit();
-                if next >= last {
-                    break;
-                }
-                (last, odd) = (next, !odd);
-            }
-            if odd {
+            if self.survives(first) {
                 return whole + first;
             }
             whole += 1.0;
+        }
+    }
+
+    /// True with probability exp(-x), for x from 0 to 1.
+    fn survives(&mut self, x: f64) -> bool {
+        // The length of a falling run from x on is at least n with probability
+        // x^(n-1) / (n-1)!, hence odd with probability exp(-x).
+        let (mut last, mut odd) = (x, true);
+        loop {
+            let next = self.unit();
+            if next >= last {
+                return odd;
+            }
+            (last, odd) = (next, !odd);
+        }
+    }
+
+    /// A normal number with mean 0 and standard deviation 1.
+    ///
+    /// By comparisons alone, as [`Stream::exponential`], and exact: algorithm N of Karney,
+    /// "Sampling exactly from the normal distribution" (ACM TOMS 42, 2016). A whole part k is drawn
+    /// with probability in proportion to exp(-k^2 / 2), and a fraction x is kept with probability
+    /// exp(-x (2k + x) / 2).
+    pub fn normal(&mut self) -> f64 {
+        loop {
+            let mut whole = 0u32;
+            while self.survives(0.5) {
+                whole += 1;
+            }
+            // exp(-k / 2) so far; k (k - 1) times more is exp(-k^2 / 2)
+            let more = whole * whole.saturating_sub(1);
+            if !(0..more).all(|_| self.survives(0.5)) {
+                continue;
+            }
+            let (k, x) = (f64::from(whole), self.unit());
+            let part = x * (2.0 * k + x) / (2.0 * k + 2.0);
+            if (0..=whole).all(|_| self.survives(part)) {
+                let size = k + x;
+                return if self.chance(0.5) { -size } else { size };
+            }
         }
     }
 }
@@ -119,6 +153,22 @@ mod tests {
         assert!((mean(&|x| x) - 1.0).abs() < 0.004, "{}", mean(&|x| x));
         assert!((mean(&|x| x * x) - 2.0).abs() < 0.018, "{}", mean(&|x| x * x));
         for (beyond, share) in [(0.5, 0.606_531), (1.0, 0.367_879), (3.0, 0.049_787)] {
+            let found = mean(&|x| f64::from(x > beyond));
+            // binomial: at most 0.0005 (one sigma)
+            assert!((found - share).abs() < 0.002, "{found}, {share} is expected");
+        }
+    }
+
+    #[test]
+    fn normal_numbers_have_their_moments_and_tails() {
+        let mut stream = Stream::new(1, Domain::Compute, 0);
+        let draws: Vec<f64> = (0..1_000_000).map(|_| stream.normal()).collect();
+        let mean = |of: &dyn Fn(f64) -> f64| draws.iter().map(|x| of(*x)).sum::<f64>() / 1e6;
+        // one sigma: 0.001; 0.0014 (variance 2); 0.0098 (variance 8! / (2^4 4!) - 9 = 96)
+        assert!(mean(&|x| x).abs() < 0.004, "{}", mean(&|x| x));
+        assert!((mean(&|x| x * x) - 1.0).abs() < 0.006, "{}", mean(&|x| x * x));
+        assert!((mean(&|x| x * x * x * x) - 3.0).abs() < 0.04, "{}", mean(&|x| x * x * x * x));
+        for (beyond, share) in [(0.5, 0.308_538), (1.0, 0.158_655), (2.0, 0.022_750)] {
             let found = mean(&|x| f64::from(x > beyond));
             // binomial: at most 0.0005 (one sigma)
             assert!((found - share).abs() < 0.002, "{found}, {share} is expected");

@@ -36,6 +36,8 @@ enum Kind {
         #[command(flatten)]
         target: Target,
     },
+    /// What NCCL or nvidia-smi says of a server's GPUs and NICs, as a part of a scenario for --with
+    NcclTopo(super::import_topo::TopoArgs),
     /// What a host says of its NIC, as a part of a scenario for --with
     Nic(super::import_nic::NicArgs),
     /// CONFIG_DB of switches that run SONiC: one switch, or a folder of them as a fabric
@@ -81,6 +83,7 @@ impl ImportArgs {
                 let options = HtsimOptions { fabric, link, delay, mtu };
                 target.write(file, |flows_file| import::htsim(file, &options, flows_file))
             }
+            Kind::NcclTopo(topo) => topo.run(),
             Kind::Nic(nic) => nic.run(),
             Kind::Sonic { sonic, target } => {
                 let mut notes = String::new();
@@ -132,7 +135,22 @@ impl Target {
     }
 }
 
+/// Whether a part of a scenario can be written to `out`, made of `files`.
+pub(super) fn check_part(out: &Path, files: &[PathBuf]) -> Result<(), Complaint> {
+    let fail = |why: &str| Err(Complaint(format!("error: {}: {why}", out.display())));
+    if out.extension() != Some("toml".as_ref()) {
+        return fail("this is no name of a part of a scenario; one that ends in .toml is expected");
+    }
+    if out.is_dir() {
+        return fail("this is a folder; the name of a file is expected");
+    }
+    if files.iter().any(|file| is_same(file, out)) {
+        return fail("this would be written over what is read; another name is expected");
+    }
+    Ok(())
+}
+
 /// Two paths of one file that is there.
-pub(super) fn is_same(a: &Path, b: &Path) -> bool {
+fn is_same(a: &Path, b: &Path) -> bool {
     matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }

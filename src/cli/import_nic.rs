@@ -8,7 +8,7 @@ use scenarios::import;
 use scenarios::output::write_file;
 use scenarios::resolve::Complaint;
 
-use super::import::is_same;
+use super::import::check_part;
 use super::{CommandResult, print};
 
 #[derive(Args)]
@@ -25,18 +25,7 @@ pub(super) struct NicArgs {
 impl NicArgs {
     pub(super) fn run(&self) -> CommandResult {
         let NicArgs { files, out } = self;
-        let fail = |why: &str| Complaint(format!("error: {}: {why}", out.display()));
-        if out.extension() != Some("toml".as_ref()) {
-            return Err(fail(
-                "this is no name of a part of a scenario; one that ends in .toml is expected",
-            ));
-        }
-        if out.is_dir() {
-            return Err(fail("this is a folder; the name of a file is expected"));
-        }
-        if files.iter().any(|file| is_same(file, out)) {
-            return Err(fail("this would be written over what is read; another name is expected"));
-        }
+        check_part(out, files)?;
         let imported = import::nic(files).map_err(|error| Complaint(format!("error: {error}")))?;
         for warning in &imported.warnings {
             eprintln!("warning: {warning}");

@@ -5,6 +5,7 @@ mod compare;
 mod export;
 mod import;
 mod import_nic;
+mod import_topo;
 mod init;
 mod interrupt;
 mod list;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use models::collective::{DataType, MessageSizes, Step};
+use models::collective::{DataType, MessageSizes, Op, Step};
 use models::traffic::TrafficConfig;
 use scenarios::collectives::TableOptions;
 use scenarios::load::suggestion;
@@ -18,7 +18,7 @@ use super::{CommandResult, ScenarioArgs};
 /// The flags have nccl-tests' own names, and its sizes: K, M and G are powers of 1024.
 #[derive(Args)]
 pub(super) struct TestArgs {
-    /// The operation: all_reduce or alltoall
+    /// The operation: all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall, sendrecv
     #[arg(value_name = "OP", value_parser = operation)]
     operation: &'static str,
     #[command(flatten)]
@@ -50,6 +50,13 @@ pub(super) struct TestArgs {
     #[arg(short = 'g', long = "ngpus", value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..))]
     gpus: Option<u32>,
+    /// Rank that a broadcast comes from, and a reduce goes to
+    #[arg(short = 'r', long = "root", value_name = "RANK", default_value_t = 0)]
+    root: u32,
+    /// How an all_reduce is done: auto asks NCCL's tuning model for each size [default: as the
+    /// scenario says]
+    #[arg(long, value_name = "ALGORITHM")]
+    algorithm: Option<String>,
     /// Type of the elements
     #[arg(short = 'd', long = "datatype", value_name = "TYPE", default_value = "float",
           value_parser = element)]
@@ -100,35 +107,23 @@ macro_rules! meaningless {
 }
 
 meaningless! {
-    't' nthreads, 'm' agg_iters, 'N' run_cycles, 'p' parallel_init, 'r' root, 'z' blocking,
+    't' nthreads, 'm' agg_iters, 'N' run_cycles, 'p' parallel_init, 'z' blocking,
     'y' stream_null, 'T' timeout, 'G' cudagraph, 'C' report_cputime, 'S' report_timestamps,
     'a' average, 'R' local_register, 'x' cta_policy, 'D' device_implementation,
     'V' device_cta_count, 'M' memory, 'u' unalign, 'I' per_iter_timing, 'K' per_iter_skip,
 }
 
-/// What nccl-tests can measure, and this program can simulate.
-const SIMULATED: [&str; 2] = ["all_reduce", "alltoall"];
-
-/// What else nccl-tests can measure.
-const NOT_SIMULATED: [&str; 9] = [
-    "all_gather",
-    "alltoallv",
-    "broadcast",
-    "gather",
-    "hypercube",
-    "reduce",
-    "reduce_scatter",
-    "scatter",
-    "sendrecv",
-];
+/// What else nccl-tests can measure, beside [`Op::ALL`].
+const NOT_SIMULATED: [&str; 4] = ["alltoallv", "gather", "hypercube", "scatter"];
 
 fn operation(text: &str) -> Result<&'static str, String> {
     let name = text.strip_suffix("_perf").unwrap_or(text);
+    let simulated = Op::ALL.map(Op::name);
     if NOT_SIMULATED.contains(&name) {
-        return Err(format!("{name} is not simulated; these are: {}", SIMULATED.join(", ")));
+        return Err(format!("{name} is not simulated; these are: {}", simulated.join(", ")));
     }
-    let found = SIMULATED.into_iter().find(|simulated| *simulated == name);
-    found.ok_or_else(|| format!("there is no such operation{}", suggestion(name, &SIMULATED)))
+    let found = simulated.into_iter().find(|simulated| *simulated == name);
+    found.ok_or_else(|| format!("there is no such operation{}", suggestion(name, &simulated)))
 }
 
 fn element(text: &str) -> Result<DataType, String> {
@@ -203,6 +198,8 @@ impl TestArgs {
             format!("{section}.dtype=\"{}\"", self.element.name()),
         ];
         set.extend(self.gpus.map(|gpus| format!("{section}.gpus={gpus}")));
+        set.extend((self.root > 0).then(|| format!("{section}.root={}", self.root)));
+        set.extend(self.algorithm.iter().map(|name| format!("{section}.algorithm={name}")));
         set
     }
 
@@ -338,7 +335,10 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused_with_what_can() {
         let cases = [
-            ("all_gather c", "all_gather is not simulated; these are: all_reduce, alltoall"),
+            (
+                "gather c",
+                "gather is not simulated; these are: all_reduce, all_gather, reduce_scatter",
+            ),
             ("all_to_all cluster", "did you mean `alltoall`?"),
             ("allreduce cluster", "did you mean `all_reduce`?"),
             ("all_reduce cluster -b 8T", "K, M or G"),

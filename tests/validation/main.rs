@@ -12,6 +12,7 @@ mod hardware;
 mod htsim;
 #[path = "../../benches/matrices/mod.rs"]
 mod matrices;
+mod nccl_logs;
 mod ns3;
 mod papers;
 mod runs;

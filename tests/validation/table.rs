@@ -150,7 +150,7 @@ fn markdown(rows: &[Row]) -> String {
 }
 
 /// The file must hold `text` between `<!-- name -->` and `<!-- end -->`.
-fn in_the_docs(name: &str, text: &str) {
+pub(crate) fn in_the_docs(name: &str, text: &str) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/validation.md");

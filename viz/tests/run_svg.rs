@@ -63,6 +63,7 @@ fn incast(flows: usize, samples: usize) -> (Report, Series) {
         time_s: (0..samples).map(|i| x(i) * 1.2e-3).collect(),
         ports,
         flows: (0..flows).map(flow).collect(),
+        lanes: vec![],
     };
     let named = |series: &PortSeries| match series.port.strip_suffix("/nic0") {
         Some(_) => port(&series.port, "sw0:1", 0.4e-3, 0),
@@ -146,6 +147,7 @@ fn degenerate_series_do_not_panic() {
             ..PortSeries::default()
         }],
         flows: vec![FlowSeries { goodput_bps: vec![value; 3], ..FlowSeries::default() }; 9],
+        lanes: vec![],
     };
     for value in [0.0, f64::NAN, f64::INFINITY, 1e300, -1.0] {
         for queue in [0, u64::MAX] {

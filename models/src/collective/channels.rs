@@ -56,9 +56,9 @@ const SPEEDS_SM100: [f64; 21] = [
 
 fn speeds(architecture: Architecture) -> &'static [f64] {
     match architecture {
-        Architecture::Volta | Architecture::Ampere => &SPEEDS,
         Architecture::Hopper => &SPEEDS_SM90,
         Architecture::Blackwell => &SPEEDS_SM100,
+        _ => &SPEEDS,
     }
 }
 
@@ -74,9 +74,8 @@ fn search(host: &HostView<'_>, speeds: &[f64]) -> (f64, Vec<u32>) {
         let rates = host.rates.iter().zip(&usable);
         rates.map(|(rate, usable)| u32::from(*usable) * (gbytes(*rate) / speed) as u32).collect()
     };
-    let within = |channels: u32, speed: f64| {
-        host.gpus == 1 || f64::from(channels) * speed <= gbytes(host.config.nvlink.rate)
-    };
+    let within =
+        |channels: u32, speed: f64| host.gpus == 1 || f64::from(channels) * speed <= nvlink(host);
     let mut best: Option<(f64, f64, Vec<u32>)> = None;
     for speed in speeds {
         if best.as_ref().is_some_and(|(found, ..)| speed / found <= 0.49) {
@@ -105,6 +104,11 @@ fn usable(host: &HostView<'_>) -> Vec<bool> {
     if usable.contains(&true) { usable } else { vec![true; usable.len()] }
 }
 
+/// What NCCL takes NVLink of a GPU for, in GB/s.
+pub(super) fn nvlink(host: &HostView<'_>) -> f64 {
+    gbytes(host.config.nvlink.rate)
+}
+
 /// Speed of a channel on a single host, in GB/s (SM80_NVLINK_BW).
 const LOCAL_SPEED: f64 = 20.0;
 
@@ -113,48 +117,111 @@ fn local_channels(host: &HostView<'_>) -> u32 {
     ((gbytes(host.config.nvlink.rate) / LOCAL_SPEED) as u32).clamp(1, 16)
 }
 
-/// The channels of each of `hosts`, which agree in number. Each host has a device and a GPU.
-pub fn channels(hosts: &[HostView<'_>], nccl: &NcclConfig, bytes: u64) -> Vec<ChannelPlan> {
-    let oldest = hosts.iter().map(|host| host.config.architecture).min();
-    let architecture = oldest.unwrap_or(Architecture::Ampere);
-    let across = hosts.len() > 1;
-    let searched: Vec<(f64, Vec<u32>)> = match across {
-        true => hosts.iter().map(|host| sequence(host, speeds(architecture))).collect(),
-        false => {
-            let local = |host| (LOCAL_SPEED, vec![0; local_channels(host) as usize]);
-            hosts.iter().map(local).collect()
-        }
-    };
-    let base = searched.iter().map(|(_, found)| found.len()).min().unwrap_or(1).max(1) as u32;
-    let slowest = searched.iter().map(|(speed, _)| *speed).min_by(f64::total_cmp);
-    let found: Vec<Vec<u32>> = searched.into_iter().map(|(_, found)| found).collect();
-    let mut count = duplicated(base, slowest.unwrap_or(0.0), architecture, across);
-    count = count.max(nccl.min_nchannels.unwrap_or(1)).min(nccl.max_nchannels.unwrap_or(u32::MAX));
-    count = count.clamp(1, CHANNELS_MAX);
-    // fewer channels for small messages (enqueue.cc): 64 B for each of 512 threads
-    while count > 1 && bytes < u64::from(count) * 512 * 64 {
-        count -= 1;
-    }
-    let plan = |(parity, (host, found)): (usize, (&HostView<'_>, &Vec<u32>))| {
-        (0..count).map(|channel| route(host, found, channel % base, parity, nccl, across)).collect()
-    };
-    hosts.iter().zip(&found).enumerate().map(plan).collect()
+/// What the search finds on all hosts together.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// By host: the device of each channel of the search.
+    devices: Vec<Vec<u32>>,
+    /// Channels of the search.
+    base: u32,
+    /// Speed of one of them, in GB/s: that of the slowest host.
+    pub speed: f64,
+    /// Channels before those of trees are doubled.
+    half: u32,
+    /// Channels that a large collective uses.
+    pub count: u32,
+    /// There are several hosts.
+    pub across: bool,
 }
 
-/// How many channels `base` found ones of this speed become.
-fn duplicated(base: u32, speed: f64, architecture: Architecture, across: bool) -> u32 {
-    let (mut count, mut speed) = (base, speed);
+impl Found {
+    /// Searches on all of `hosts`, each of which has a device and a GPU.
+    pub fn new(hosts: &[HostView<'_>], nccl: &NcclConfig) -> Self {
+        let oldest = hosts.iter().map(|host| host.config.architecture).min();
+        let architecture = oldest.unwrap_or(Architecture::Ampere);
+        let across = hosts.len() > 1;
+        let searched: Vec<(f64, Vec<u32>)> = match across {
+            true => hosts.iter().map(|host| sequence(host, speeds(architecture))).collect(),
+            false => {
+                let local = |host| (LOCAL_SPEED, vec![0; local_channels(host) as usize]);
+                hosts.iter().map(local).collect()
+            }
+        };
+        let base = searched.iter().map(|(_, found)| found.len()).min().unwrap_or(1).max(1) as u32;
+        let speed = searched.iter().map(|(speed, _)| *speed).min_by(f64::total_cmp).unwrap_or(0.0);
+        let devices = searched.into_iter().map(|(_, found)| found).collect();
+        let (half, mut count) = duplicated(base, speed, architecture, across);
+        count =
+            count.max(nccl.min_nchannels.unwrap_or(1)).min(nccl.max_nchannels.unwrap_or(u32::MAX));
+        Found { devices, base, speed, half, count: count.clamp(1, CHANNELS_MAX), across }
+    }
+
+    /// Channels of the search itself.
+    pub fn base(&self) -> u32 {
+        self.base
+    }
+
+    /// Channels for a collective of `bytes`: fewer if each would have less than `least`
+    /// (enqueue.cc).
+    pub fn count_for(&self, bytes: u64, least: u64) -> u32 {
+        let mut count = self.count;
+        while count > 1 && bytes < u64::from(count) * least {
+            count -= 1;
+        }
+        count
+    }
+
+    /// By host: the ways of the first `count` channels of rings.
+    pub fn rings(&self, hosts: &[HostView<'_>], nccl: &NcclConfig, count: u32) -> Vec<ChannelPlan> {
+        let plan = |(parity, (host, found)): (usize, (&HostView<'_>, &Vec<u32>))| {
+            let route =
+                |channel| route(host, found, channel % self.base, parity, nccl, self.across);
+            (0..count).map(route).collect()
+        };
+        hosts.iter().zip(&self.devices).enumerate().map(plan).collect()
+    }
+
+    /// By host: the ways of the first `count` channels of trees. One of them enters and leaves a
+    /// host by the same NIC, next to the GPU at the head of the chain within.
+    pub fn trees(&self, hosts: &[HostView<'_>], count: u32) -> Vec<ChannelPlan> {
+        let plan = |(host, found): (&HostView<'_>, &Vec<u32>)| {
+            let route = |channel: u32| {
+                if !self.across {
+                    return Route { enters: None, leaves: None, gpus: (0..host.gpus).collect() };
+                }
+                let channel = (channel % self.base) as usize;
+                let device = found[channel % found.len()];
+                let own = near(host, device);
+                let first = own[channel / host.devices.len() % own.len()];
+                let gpus = order(host.gpus, first, first);
+                Route { enters: Some(device), leaves: Some(device), gpus }
+            };
+            (0..count).map(route).collect()
+        };
+        hosts.iter().zip(&self.devices).map(plan).collect()
+    }
+
+    /// Which tree of a pair a channel belongs to: the first half of the channels to the first one
+    /// (`connectTrees`, `copyChannels`).
+    pub fn tree(&self, channel: u32) -> u32 {
+        channel % (2 * self.half) / self.half
+    }
+}
+
+/// How many channels `base` found ones of this speed become: those of one tree, and all.
+fn duplicated(base: u32, speed: f64, architecture: Architecture, across: bool) -> (u32, u32) {
+    let (mut half, mut speed) = (base, speed);
     // ncclTopoDupChannels (graph/search.cc)
-    let many = architecture > Architecture::Ampere && speed < 50.0 && count > 4;
+    let many = architecture > Architecture::Ampere && speed < 50.0 && half > 4;
     if speed >= 25.0 && !many {
-        (count, speed) = (count * 2, speed / 2.0);
+        (half, speed) = (half * 2, speed / 2.0);
     }
     // connectRings, and two thread blocks for each fast channel (graph/connect.cc)
-    count *= 2;
+    let mut count = half * 2;
     if architecture >= Architecture::Hopper && across && speed > 45.0 && count < 16 {
         count *= 2;
     }
-    count.min(CHANNELS_MAX)
+    (half, count.min(CHANNELS_MAX))
 }
 
 /// The device of each channel, round robin over the devices that have room; and their speed.
@@ -268,14 +335,19 @@ mod tests {
         let rates: Vec<Rate> = devices.iter().map(rate).collect();
         let view =
             HostView { config, nics: &nics, devices: &devices, rates: &rates, gpus: config.gpus };
-        channels(&vec![view; count], nccl, 1 << 30)
+        rings(&vec![view; count], nccl)
+    }
+
+    fn rings(hosts: &[HostView<'_>], nccl: &NcclConfig) -> Vec<ChannelPlan> {
+        let found = Found::new(hosts, nccl);
+        found.rings(hosts, nccl, found.count)
     }
 
     fn host(architecture: Architecture, gpus: u32, ports: u32, mode: NicMode) -> HostConfig {
         let mut config = HostConfig { architecture, gpus, ..HostConfig::default() };
         (config.nic.ports, config.nic.mode) = (ports, mode);
         if architecture == Architecture::Hopper {
-            config.nvlink.rate = Rate::from_gbps(3600);
+            config.nvlink.rate = Rate::from_gbps(2966);
         }
         config
     }
@@ -311,7 +383,7 @@ mod tests {
             let rates = vec![Rate::from_gbps(400); 8];
             let view =
                 HostView { config: &config, nics: &nics, devices: &devices, rates: &rates, gpus };
-            let plan = channels(&[view.clone(), view], &nccl, 1 << 30);
+            let plan = rings(&[view.clone(), view], &nccl);
             let mut used: Vec<u32> = plan[0].iter().filter_map(|route| route.enters).collect();
             used.sort_unstable();
             used.dedup();
@@ -366,9 +438,11 @@ mod tests {
         let rates = vec![Rate::from_gbps(200); 8];
         let view =
             HostView { config: &config, nics: &nics, devices: &devices, rates: &rates, gpus: 8 };
-        let count =
-            |bytes| channels(&[view.clone(), view.clone()], &NcclConfig::default(), bytes)[0].len();
+        let found = Found::new(&[view.clone(), view], &NcclConfig::default());
         // 512 threads x 64 B = 32 KiB a channel
-        assert_eq!((count(100 << 10), count(512 << 10), count(1)), (3, 16, 1));
+        let counts = [100 << 10, 512 << 10, 1].map(|bytes| found.count_for(bytes, 512 * 64));
+        assert_eq!(counts, [3, 16, 1]);
+        // eight channels of each tree
+        assert_eq!([0, 7, 8, 15].map(|channel| found.tree(channel)), [0, 0, 1, 1]);
     }
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use sim_core::{Bytes, Delta};
 
 use crate::error::BuildError;
+use crate::placement::{PlacementConfig, Ranks};
 use crate::traffic::Hosts;
 
 /// `kind = "collective"`: one collective operation over the GPUs of hosts, by the rules of
@@ -17,8 +18,12 @@ pub struct CollectiveConfig {
     pub name: String,
     /// The operation.
     pub op: Op,
-    /// How it is done; AllToAll has but one way. `ring` if absent.
-    pub algorithm: Option<AllReduceAlgorithm>,
+    /// How it is done. If absent, what `nccl.ALGO` and `nccl.PROTO` leave to NCCL's tuning model, or,
+    /// without them, rings under Simple. AllToAll and SendRecv have but one way.
+    pub algorithm: Option<CollectiveAlgorithm>,
+    /// Rank that a Broadcast comes from, and a Reduce goes to.
+    #[serde(default)]
+    pub root: u32,
     /// Size of the buffer as nccl-tests counts it; or a sweep of sizes, each a run of its own.
     pub bytes: MessageSizes,
     /// Type of the elements.
@@ -28,6 +33,10 @@ pub struct CollectiveConfig {
     pub hosts: Option<Hosts>,
     /// GPUs of each host that take part: the first so many; all if absent.
     pub gpus: Option<u32>,
+    /// The GPUs one by one, or a rank file; instead of `hosts` and `gpus`.
+    pub ranks: Option<Ranks>,
+    /// Hosts as a scheduler would give them, among `hosts`.
+    pub placement: Option<PlacementConfig>,
     /// Repetitions, back to back; times are means over them.
     #[serde(default = "one")]
     pub iterations: u32,
@@ -49,33 +58,104 @@ fn one() -> u32 {
 pub enum Op {
     /// Every rank gets the sum of all ranks' buffers.
     AllReduce,
+    /// Every rank gets the part of each rank.
+    AllGather,
+    /// Every rank gets its part of the sum of all ranks' buffers.
+    ReduceScatter,
+    /// Every rank gets the buffer of the root.
+    Broadcast,
+    /// The root gets the sum of all ranks' buffers.
+    Reduce,
     /// Every rank gets a part of each rank's buffer.
     #[serde(alias = "alltoall")]
     AllToAll,
+    /// Every rank gets the buffer of the one before it.
+    #[serde(rename = "sendrecv", alias = "send_recv")]
+    SendRecv,
+    /// One rank sends its buffer to another one: in workloads only.
+    #[serde(skip)]
+    Send,
+    /// What a program of MSCCL says, and no collective does.
+    #[serde(skip)]
+    Custom,
 }
 
-/// How an AllReduce is done.
+/// How a collective is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum AllReduceAlgorithm {
+pub enum CollectiveAlgorithm {
+    /// What NCCL's tuning model takes for the size, of what `nccl.ALGO` and `nccl.PROTO` leave.
+    Auto,
     /// NCCL's rings.
     Ring,
-    /// Recursive halving, then recursive doubling, among a power of two of ranks. NCCL has none.
+    /// AllReduce on NCCL's double binary trees between hosts, and chains within.
+    Tree,
+    /// AllReduce on trees between hosts, and by the NVSwitch within; on one host NCCL's NVLS.
+    NvlsTree,
+    /// AllReduce on rings within hosts, between them, and within them. NCCL has none.
+    HierarchicalRing,
+    /// AllReduce on rings within hosts, and trees between them. NCCL has none.
+    HierarchicalTree,
+    /// AllReduce by recursive halving, then recursive doubling, among a power of two of ranks. NCCL
+    /// has none.
     HalvingDoubling,
 }
 
+impl CollectiveAlgorithm {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CollectiveAlgorithm::Auto => "auto",
+            CollectiveAlgorithm::Ring => "ring",
+            CollectiveAlgorithm::Tree => "tree",
+            CollectiveAlgorithm::NvlsTree => "nvls-tree",
+            CollectiveAlgorithm::HierarchicalRing => "hierarchical-ring",
+            CollectiveAlgorithm::HierarchicalTree => "hierarchical-tree",
+            CollectiveAlgorithm::HalvingDoubling => "halving-doubling",
+        }
+    }
+}
+
 impl Op {
+    /// All of them, in nccl-tests' order.
+    pub const ALL: [Op; 7] = [
+        Op::AllReduce,
+        Op::AllGather,
+        Op::ReduceScatter,
+        Op::Broadcast,
+        Op::Reduce,
+        Op::AllToAll,
+        Op::SendRecv,
+    ];
+
     /// As nccl-tests calls it.
     pub const fn name(self) -> &'static str {
         match self {
             Op::AllReduce => "all_reduce",
+            Op::AllGather => "all_gather",
+            Op::ReduceScatter => "reduce_scatter",
+            Op::Broadcast => "broadcast",
+            Op::Reduce => "reduce",
             Op::AllToAll => "alltoall",
+            Op::SendRecv => "sendrecv",
+            Op::Send => "send",
+            Op::Custom => "custom",
         }
     }
 
     /// Whether elements are added up.
     pub const fn reduces(self) -> bool {
-        matches!(self, Op::AllReduce)
+        matches!(self, Op::AllReduce | Op::ReduceScatter | Op::Reduce)
+    }
+
+    /// Whether it has a root.
+    pub const fn has_root(self) -> bool {
+        matches!(self, Op::Broadcast | Op::Reduce)
+    }
+
+    /// Whether it is made of SENDs and RECVs, for which there is no algorithm to be chosen.
+    pub const fn is_p2p(self) -> bool {
+        matches!(self, Op::AllToAll | Op::SendRecv | Op::Send)
     }
 
     /// `count` as nccl-tests prints it for a buffer of so many elements: those of a rank's part where
@@ -87,8 +167,8 @@ impl Op {
     /// Parts that a buffer is made of.
     pub fn parts(self, ranks: u32) -> u64 {
         match self {
-            Op::AllReduce => 1,
-            Op::AllToAll => u64::from(ranks.max(1)),
+            Op::AllGather | Op::ReduceScatter | Op::AllToAll => u64::from(ranks.max(1)),
+            Op::AllReduce | Op::Broadcast | Op::Reduce | Op::SendRecv | Op::Send | Op::Custom => 1,
         }
     }
 
@@ -97,7 +177,8 @@ impl Op {
         let n = f64::from(ranks.max(1));
         match self {
             Op::AllReduce => 2.0 * (n - 1.0) / n,
-            Op::AllToAll => (n - 1.0) / n,
+            Op::AllGather | Op::ReduceScatter | Op::AllToAll => (n - 1.0) / n,
+            Op::Broadcast | Op::Reduce | Op::SendRecv | Op::Send | Op::Custom => 1.0,
         }
     }
 }

@@ -4,9 +4,6 @@
 
 use std::collections::VecDeque;
 
-/// Slots of a ring's connection: NCCL_STEPS (8) / sliceSteps (2).
-pub(super) const SLOTS: u64 = 4;
-
 /// How messages go over the QPs of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Striping {
@@ -201,6 +198,8 @@ impl RecvEnd {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SLOTS: u64 = 4;
 
     fn fill(end: &mut SendEnd, bytes: u64) {
         end.fill(bytes);

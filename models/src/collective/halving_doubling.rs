@@ -6,7 +6,7 @@
 //! first, which exchange the most, and the distance doubles. The second half goes back. NCCL has no
 //! such algorithm; chunks, slices and slots are those of its rings.
 
-use super::program::{Part, Primitive};
+use super::program::{Part, Peers, Primitive, Stepped};
 
 /// The program of one rank on one channel.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +19,8 @@ pub struct HalvingDoubling {
     pub part: Part,
     /// Largest chunk.
     pub chunk: u64,
+    /// Slices of a chunk.
+    pub slices: u64,
 }
 
 /// One round: what is exchanged with whom.
@@ -67,24 +69,23 @@ impl HalvingDoubling {
         let (out, into) = if halves { (other, kept) } else { (kept, other) };
         Round { bit, out, into, chunks: out.bytes.max(into.bytes).div_ceil(self.chunk) }
     }
+}
 
-    /// Number of primitives.
-    pub fn len(&self) -> u64 {
+impl Stepped for HalvingDoubling {
+    fn slices(&self) -> u64 {
+        self.slices
+    }
+
+    fn len(&self) -> u64 {
         (0..2 * self.rounds).map(|number| self.round(number).steps()).sum()
     }
 
-    /// True if there is nothing to reduce.
-    pub fn is_empty(&self) -> bool {
-        self.part.bytes == 0
-    }
-
-    /// Chunks that are exchanged with the rank that differs in `bit`, each way.
-    pub fn chunks_with(&self, bit: u32) -> u64 {
+    /// Chunks are exchanged with the rank that differs in this bit, twice.
+    fn receives_from(&self, bit: u32) -> u64 {
         2 * self.round(bit).chunks
     }
 
-    /// The primitive at `step`.
-    pub fn step(&self, step: u64) -> Primitive {
+    fn step(&self, step: u64) -> Primitive {
         let (mut number, mut step) = (0, step);
         let mut round = self.round(0);
         while step >= round.steps() {
@@ -92,25 +93,22 @@ impl HalvingDoubling {
             number += 1;
             round = self.round(number);
         }
-        let of = |part: Part, chunk: u64| {
-            let before = (chunk * self.chunk).min(part.bytes);
-            let bytes = (part.bytes - before).min(self.chunk);
-            Part { offset: part.offset + before, bytes }
-        };
+        let of = |part: Part, chunk: u64| part.piece(chunk, self.chunk);
+        let peer = |there: bool| if there { Peers::one(round.bit) } else { Peers::NONE };
         let (send, recv) = (step < round.chunks, step > 0);
         let reduces = recv && number < self.rounds;
         let out = of(round.out, step);
         let chunk = if recv { of(round.into, step - 1) } else { out };
         Primitive {
-            recv,
+            recv: peer(recv),
             reduce: reduces,
             // the last round of the first half completes what this rank has
             copy: recv && number + 1 >= self.rounds,
-            send,
+            send: peer(send),
             offset: chunk.offset,
             bytes: chunk.bytes,
             other: (send && recv).then_some(out),
-            peer: round.bit,
+            multicast: false,
         }
     }
 }
@@ -124,7 +122,8 @@ mod tests {
     }
 
     fn steps(rank: u32, bytes: u64, chunk: u64) -> Vec<Primitive> {
-        let program = HalvingDoubling { rank, rounds: 2, part: part(1000, bytes), chunk };
+        let program =
+            HalvingDoubling { rank, rounds: 2, part: part(1000, bytes), chunk, slices: 2 };
         (0..program.len()).map(|step| program.step(step)).collect()
     }
 
@@ -135,13 +134,16 @@ mod tests {
         // rank 3 and gets 2 and 3
         let steps = steps(2, 64, 1024);
         let sent: Vec<(u32, Part)> =
-            steps.iter().filter(|s| s.send).map(|s| (s.peer, s.sent())).collect();
+            steps.iter().filter(|s| s.send.any()).map(|s| (s.send.first, s.sent())).collect();
         assert_eq!(
             sent,
             [(0, part(1032, 32)), (1, part(1000, 16)), (1, part(1016, 16)), (0, part(1000, 32))]
         );
-        let taken: Vec<(u32, u64, u64)> =
-            steps.iter().filter(|s| s.recv).map(|s| (s.peer, s.offset, s.bytes)).collect();
+        let taken: Vec<(u32, u64, u64)> = steps
+            .iter()
+            .filter(|s| s.recv.any())
+            .map(|s| (s.recv.first, s.offset, s.bytes))
+            .collect();
         assert_eq!(taken, [(0, 1000, 32), (1, 1016, 16), (1, 1000, 16), (0, 1032, 32)]);
         let flags = |flag: fn(&Primitive) -> bool| steps.iter().map(flag).collect::<Vec<_>>();
         let (o, x) = (false, true);
@@ -156,14 +158,15 @@ mod tests {
         let exchanges = &steps[..4];
         let out: Vec<u64> = exchanges.iter().map(|step| step.sent().bytes).collect();
         assert_eq!(out, [48, 40, 0, 0]);
-        let taken: Vec<u64> = exchanges.iter().filter(|s| s.recv).map(|s| s.bytes).collect();
+        let taken: Vec<u64> = exchanges.iter().filter(|s| s.recv.any()).map(|s| s.bytes).collect();
         assert_eq!(taken, [48, 48, 16]);
         assert_eq!(
             exchanges.iter().map(|s| s.other.is_some()).collect::<Vec<_>>(),
             [false, true, true, false]
         );
         // then 112 B in halves of 64 and 48: 2 chunks; and both rounds again
-        let program = HalvingDoubling { rank: 0, rounds: 2, part: part(1000, 200), chunk: 48 };
-        assert_eq!((program.len(), program.chunks_with(0), program.chunks_with(1)), (14, 6, 4));
+        let program =
+            HalvingDoubling { rank: 0, rounds: 2, part: part(1000, 200), chunk: 48, slices: 2 };
+        assert_eq!((program.len(), program.receives_from(0), program.receives_from(1)), (14, 6, 4));
     }
 }

@@ -6,25 +6,47 @@
 //! joined by *connections* to those of their *peers*: over NVLink within a host, over QPs between
 //! hosts.
 
+mod allowed;
+mod blocks;
+mod chain;
 mod channels;
+mod choice;
+mod comms;
 mod config;
 mod connection;
 mod executor;
 mod halving_doubling;
+mod hierarchical;
+mod job;
 mod joins;
+pub mod msccl;
 mod nccl;
 mod p2p;
 mod plan;
 mod program;
+mod protocol;
 mod ring;
+mod tree;
+mod tuning;
 
-pub use channels::{ChannelPlan, HostView, Route, channels};
-pub use config::{AllReduceAlgorithm, CollectiveConfig, DataType, MessageSizes, Op, Step};
+pub use allowed::Allowed;
+pub use blocks::{After, BlockSteps, Cuts};
+pub use chain::Chain;
+pub use channels::{ChannelPlan, Found, HostView, Route};
+pub use choice::Choice;
+pub use comms::{Called, Calls, comms};
+pub use config::{CollectiveAlgorithm, CollectiveConfig, DataType, MessageSizes, Op, Step};
 pub use connection::{RecvEnd, SendEnd, Striping};
-pub use executor::{Executor, LaneInfo, Output, Remote};
+pub use executor::{Executor, LaneInfo, Output, Remote, Span, Way};
 pub use halving_doubling::HalvingDoubling;
-pub use nccl::{Algorithm, GdrLevel, NcclConfig, Protocol, explain_variable};
+pub use hierarchical::{Across, Hierarchical};
+pub use job::{Connection, Job, Link, Pattern, Rank};
+pub use joins::Place;
+pub use nccl::{GdrLevel, NcclConfig, explain_variable};
 pub use p2p::{Leg, PeerToPeer};
-pub use plan::{Collective, Connection, Job, Link, Pattern, Rank, Setting, jobs};
-pub use program::{Cut, MARKS, Part, Primitive, Program, Steps};
-pub use ring::RingAllReduce;
+pub use plan::{Collective, Setting, jobs};
+pub use program::{Cut, MARKS, Part, Peers, Primitive, Program, Steps};
+pub use protocol::{Buffers, Protocol};
+pub use ring::{Around, Ring};
+pub use tree::{Branch, Half, TreeHalf};
+pub use tuning::{Algorithm, Candidate, Cluster};

@@ -10,6 +10,9 @@ use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 use sim_core::{Bytes, Delta};
 
+use super::allowed::Allowed;
+use super::protocol::Protocol;
+use super::tuning::Algorithm;
 use crate::error::BuildError;
 use crate::host::{HcaFilter, PathType};
 use crate::nic::local_ack_timeout;
@@ -18,12 +21,13 @@ use crate::nic::local_ack_timeout;
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NcclConfig {
-    /// Algorithm: `Ring`.
+    /// Algorithms that NCCL may take: `"Ring,Tree"`, `"^Tree"` (all but), by operation
+    /// `"allreduce:tree;allgather:ring"`; all if absent. See `traffic.algorithm`.
     #[serde(rename = "ALGO", alias = "NCCL_ALGO")]
-    pub algo: Algorithm,
-    /// Protocol: `Simple`.
+    pub algo: Option<Allowed<Algorithm>>,
+    /// Protocols that NCCL may take, in the same form: `"Simple"`, `"^LL128"`.
     #[serde(rename = "PROTO", alias = "NCCL_PROTO")]
-    pub proto: Protocol,
+    pub proto: Option<Allowed<Protocol>>,
     /// At least so many channels.
     #[serde(
         rename = "MIN_NCHANNELS",
@@ -40,7 +44,8 @@ pub struct NcclConfig {
         alias = "NCCL_MAX_CTAS"
     )]
     pub max_nchannels: Option<u32>,
-    /// Buffer of one channel and direction, in bytes; a chunk is half of it, a slice a quarter.
+    /// Buffer of one channel and direction under Simple, in bytes; a chunk of a ring is half of
+    /// it, a slice a quarter, a chunk of a tree an eighth.
     #[serde(rename = "BUFFSIZE", alias = "NCCL_BUFFSIZE", deserialize_with = "bytes")]
     pub buffsize: Bytes,
     /// QPs of each connection and port.
@@ -67,6 +72,19 @@ pub struct NcclConfig {
     /// 1: the ports of a NIC with `mode = "merged"` are one device.
     #[serde(rename = "IB_MERGE_NICS", alias = "NCCL_IB_MERGE_NICS")]
     pub ib_merge_nics: u8,
+    /// `IB` for RDMA, `Socket` for TCP.
+    #[serde(rename = "NET", alias = "NCCL_NET")]
+    pub net: Option<Net>,
+    /// 1: TCP sockets instead of RDMA.
+    #[serde(rename = "IB_DISABLE", alias = "NCCL_IB_DISABLE")]
+    pub ib_disable: u8,
+    /// CPU threads for the sockets of each connection; NCCL's own where absent: none beside the
+    /// proxy, which counts as one.
+    #[serde(rename = "SOCKET_NTHREADS", alias = "NCCL_SOCKET_NTHREADS")]
+    pub socket_nthreads: Option<u32>,
+    /// Sockets of each of these threads.
+    #[serde(rename = "NSOCKS_PERTHREAD", alias = "NCCL_NSOCKS_PERTHREAD")]
+    pub nsocks_perthread: Option<u32>,
     /// Farthest path between NIC and GPU over which GPUDirect is used: LOC, PIX, PXB, PHB or SYS.
     #[serde(rename = "NET_GDR_LEVEL", alias = "NCCL_NET_GDR_LEVEL")]
     pub net_gdr_level: GdrLevel,
@@ -77,6 +95,9 @@ pub struct NcclConfig {
     /// as the NICs need if absent.
     #[serde(rename = "NCHANNELS_PER_NET_PEER", alias = "NCCL_NCHANNELS_PER_NET_PEER")]
     pub nchannels_per_net_peer: Option<u32>,
+    /// Variables that were given and change nothing: name, and what is true of it.
+    #[serde(skip)]
+    pub ignored: Vec<(String, String)>,
     /// 1: a rank sends by its own NIC, also where the other rank is next to another rail.
     #[serde(rename = "PXN_DISABLE", alias = "NCCL_PXN_DISABLE")]
     pub pxn_disable: u8,
@@ -85,8 +106,8 @@ pub struct NcclConfig {
 impl Default for NcclConfig {
     fn default() -> Self {
         NcclConfig {
-            algo: Algorithm::Ring,
-            proto: Protocol::Simple,
+            algo: None,
+            proto: None,
             min_nchannels: None,
             max_nchannels: None,
             buffsize: Bytes::new(4 << 20),
@@ -98,10 +119,15 @@ impl Default for NcclConfig {
             ib_retry_cnt: 7,
             ib_hca: None,
             ib_merge_nics: 1,
+            net: None,
+            ib_disable: 0,
+            socket_nthreads: None,
+            nsocks_perthread: None,
             net_gdr_level: GdrLevel(PathType::Pxb),
             cross_nic: 2,
             nchannels_per_net_peer: None,
             pxn_disable: 0,
+            ignored: Vec::new(),
         }
     }
 }
@@ -110,14 +136,11 @@ impl Default for NcclConfig {
 pub(super) const CHANNELS_MAX: u32 = 64;
 
 impl NcclConfig {
-    /// Most that one chunk of a ring holds: 4 of a buffer's 8 steps.
-    pub fn chunk(&self) -> u64 {
-        self.buffsize.get() / 2
-    }
-
-    /// Size of a slot of a ring's buffer: the 2 steps of a slice.
-    pub fn slot(&self) -> u64 {
-        self.buffsize.get() / 4
+    /// Sockets of each connection, if data goes by TCP.
+    pub fn sockets(&self) -> Option<u32> {
+        let tcp = self.net == Some(Net::Socket) || (self.ib_disable != 0 && self.net.is_none());
+        let count = self.socket_nthreads.unwrap_or(1) * self.nsocks_perthread.unwrap_or(1);
+        tcp.then_some(count)
     }
 
     /// DSCP of data and of CTS messages.
@@ -180,6 +203,25 @@ impl NcclConfig {
         range("IB_SPLIT_DATA_ON_QPS", u32::from(self.ib_split_data_on_qps), 1, flag)?;
         range("IB_MERGE_NICS", u32::from(self.ib_merge_nics), 1, flag)?;
         range("PXN_DISABLE", u32::from(self.pxn_disable), 1, flag)?;
+        range("IB_DISABLE", u32::from(self.ib_disable), 1, flag)?;
+        if self.ib_disable != 0 && self.net == Some(Net::Ib) {
+            let message = "NET = \"IB\" asks for what IB_DISABLE = 1 takes away: NCCL would find no \
+                           network; one of the two is expected";
+            return refuse("IB_DISABLE", message.to_owned());
+        }
+        for (key, value) in
+            [("SOCKET_NTHREADS", self.socket_nthreads), ("NSOCKS_PERTHREAD", self.nsocks_perthread)]
+        {
+            // NCCL: MAX_THREADS 16, MAX_SOCKETS 64
+            if let Some(value) = value.filter(|value| !(1..=16).contains(value)) {
+                return refuse(key, format!("{value} is out of range: 1 to 16 is expected"));
+            }
+        }
+        if self.sockets().is_some_and(|count| count > 64) {
+            let message = "a connection has at most 64 sockets in NCCL: fewer threads, or sockets of \
+                           each, are expected";
+            return refuse("NSOCKS_PERTHREAD", message.to_owned());
+        }
         if !(1..=128).contains(&self.ib_qps_per_connection) {
             let message = format!(
                 "{} is out of range: 1 to 128 is expected; NCCL has room for 128 QPs a connection",
@@ -242,61 +284,16 @@ fn bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> 
     deserializer.deserialize_any(Form)
 }
 
-/// A word of NCCL's that this program knows one value of.
-macro_rules! word {
-    ($(#[$doc:meta])* $name:ident, $only:ident, $text:literal, $others:literal, $what:literal) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-        pub enum $name {
-            #[doc = concat!("`", $text, "`.")]
-            $only,
-        }
-
-        impl $name {
-            /// Its name.
-            pub const fn name(self) -> &'static str {
-                $text
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = String::deserialize(deserializer)?;
-                if text.eq_ignore_ascii_case($text) {
-                    return Ok($name::$only);
-                }
-                let known = $others.split(' ').any(|other| other.eq_ignore_ascii_case(&text));
-                let message = match known {
-                    true => format!(concat!("{:?} is not simulated yet: ", $text, " is"), text),
-                    false => format!(
-                        concat!("{:?} is no ", $what, " of NCCL's: ", $text, " is expected"),
-                        text
-                    ),
-                };
-                Err(de::Error::custom(message))
-            }
-        }
-
-        impl JsonSchema for $name {
-            fn schema_name() -> std::borrow::Cow<'static, str> {
-                stringify!($name).into()
-            }
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!({ "type": "string", "enum": [$text] })
-            }
-        }
-    };
+/// NCCL_NET.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub enum Net {
+    /// RDMA.
+    #[serde(rename = "IB", alias = "ib")]
+    Ib,
+    /// TCP.
+    #[serde(rename = "Socket", alias = "socket")]
+    Socket,
 }
-
-word!(
-    /// NCCL_ALGO.
-    Algorithm, Ring, "Ring", "Tree CollNet CollNetDirect CollNetChain NVLS NVLSTree PAT",
-    "algorithm"
-);
-word!(
-    /// NCCL_PROTO.
-    Protocol, Simple, "Simple", "LL LL128", "protocol"
-);
 
 /// NCCL_NET_GDR_LEVEL: a path, or one of the integers that older versions took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -350,7 +347,7 @@ impl JsonSchema for GdrLevel {
 }
 
 /// What is true of a variable that `[nccl]` does not have: it was removed, or it exists and changes
-/// nothing here.
+/// nothing here. It is ignored, as NCCL would ignore it, and a note says so.
 pub fn explain_variable(name: &str) -> Option<String> {
     let name = name.strip_prefix("NCCL_").unwrap_or(name);
     let removed = [
@@ -362,30 +359,54 @@ pub fn explain_variable(name: &str) -> Option<String> {
     ];
     if let Some((_, version, instead)) = removed.iter().find(|(removed, ..)| *removed == name) {
         return Some(format!(
-            "NCCL removed {name} in {version} and would ignore it without a word; {instead} decides \
-             this now"
+            "NCCL removed {name} in {version} and ignores it without a word; {instead} decides this \
+             now"
         ));
     }
     let without_effect = [
         ("SOCKET_IFNAME", "it names the interface of the bootstrap, not the RDMA device (IB_HCA)"),
-        ("IB_GID_INDEX", "it picks an address of the NIC; RoCEv2 over IPv4 is simulated"),
-        ("IB_SL", "on RoCE it is at most the PCP of tagged frames; IB_TC gives the DSCP"),
+        (
+            "IB_GID_INDEX",
+            "it picks an address of the NIC, and switches no header off: RoCEv2 always has an IP \
+             header; since 2.21 NCCL finds the IPv4 address by itself; RoCEv2 over IPv4 is simulated",
+        ),
+        ("IB_ROCE_VERSION_NUM", "RoCEv2 is simulated"),
+        ("IB_ADDR_FAMILY", "RoCEv2 over IPv4 is simulated"),
+        (
+            "IB_SL",
+            "on RoCE it is at most the PCP of tagged frames and selects no priority where DSCP is \
+             trusted; IB_TC gives the DSCP",
+        ),
         (
             "IB_ADAPTIVE_ROUTING",
-            "it configures no switch and no NIC; switch.load_balance and \
-             nic.transport.ooo_data_placement do",
+            "it tells NCCL that writes may arrive out of order and configures no switch and no NIC; \
+             switch.load_balance and nic.transport.ooo_data_placement do; on RoCE it is 0 by default",
         ),
+        ("IB_AR_THRESHOLD", "see IB_ADAPTIVE_ROUTING"),
+        ("IB_OOO_RQ", "nic.transport.ooo_data_placement says what a NIC does"),
         ("IB_PCI_RELAXED_ORDERING", "PCIe ordering is not simulated; see host.nic.pcie.rate"),
+        ("NET_GDR_READ", "GPUDirect is the same both ways here; see NET_GDR_LEVEL and host.gdr"),
+        ("NET_OVERHEAD", "the tuning model takes it from host.cpu"),
+        ("P2P_LEVEL", "GPUs of a host use host.nvlink here"),
+        ("P2P_PXN_LEVEL", "2, NCCL's default, is simulated; PXN_DISABLE switches PXN off"),
+        ("P2P_PER_CHANNEL_NET_BW", "14 GB/s, NCCL's default, is simulated"),
+        ("NVLS_ENABLE", "ALGO says whether NVLS may be taken"),
+        ("TOPO_FILE", "`rocesim import nccl-topo` reads such a file"),
+        ("GRAPH_FILE", "channels are searched for here"),
+        ("CUMEM_ENABLE", "memory is not simulated"),
+        ("LAUNCH_MODE", "it changes how kernels are launched; see host.launch_latency"),
+        ("COMM_BLOCKING", "a simulation does not block"),
+        ("ASYNC_ERROR_HANDLING", "it is PyTorch's"),
         ("DEBUG", "it changes messages only"),
         ("DEBUG_SUBSYS", "it changes messages only"),
-        ("IB_DISABLE", "sockets are not simulated yet"),
+        ("DEBUG_FILE", "it changes messages only"),
         ("P2P_DISABLE", "GPUs of a host use host.nvlink here"),
         ("SHM_DISABLE", "GPUs of a host use host.nvlink here"),
         ("NTHREADS", "a channel's speed is host.channel_rate here"),
         ("IB_ECE_ENABLE", "enhanced connection establishment is not simulated"),
     ];
     let (_, why) = without_effect.iter().find(|(known, _)| *known == name)?;
-    Some(format!("NCCL knows {name}, but nothing here depends on it: {why}; leave it out"))
+    Some(format!("NCCL knows {name}, but nothing here depends on it: {why}"))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::program::{Part, Primitive};
+use super::program::{Part, Peers, Primitive, Stepped};
 
 /// Works that a channel does at a time (NCCL_MAX_DEV_WORK_P2P_PER_BATCH).
 pub(super) const BATCH: u32 = 8;
@@ -177,38 +177,27 @@ impl PeerToPeer {
         });
         legs.collect()
     }
+}
 
-    /// Number of primitives.
-    pub fn len(&self) -> u64 {
+impl Stepped for PeerToPeer {
+    fn len(&self) -> u64 {
         self.legs.last().map_or(0, |leg| leg.before + leg.part.bytes.div_ceil(self.chunk))
     }
 
-    /// True if nothing is to be done.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Chunks that come from a peer.
-    pub fn chunks_from(&self, peer: u32) -> u64 {
+    fn receives_from(&self, peer: u32) -> u64 {
         let leg = self.legs.get(peer as usize).filter(|_| !self.sends);
         leg.map_or(0, |leg| leg.part.bytes.div_ceil(self.chunk))
     }
 
-    /// The primitive at `step`.
-    pub fn step(&self, step: u64) -> Primitive {
+    fn step(&self, step: u64) -> Primitive {
         let peer = self.legs.partition_point(|leg| leg.before <= step) - 1;
         let Leg { before, part } = self.legs[peer];
-        let begin = (step - before) * self.chunk;
-        Primitive {
-            recv: !self.sends,
-            reduce: false,
-            copy: !self.sends,
-            send: self.sends,
-            offset: part.offset + begin,
-            bytes: (part.bytes - begin).min(self.chunk),
-            other: None,
-            peer: peer as u32,
-        }
+        let Part { offset, bytes } = part.piece(step - before, self.chunk);
+        let [peer, nobody] = [Peers::one(peer as u32), Peers::NONE];
+        let (recv, send) = if self.sends { (nobody, peer) } else { (peer, nobody) };
+        let copy = !self.sends;
+        let (reduce, multicast) = (false, false);
+        Primitive { recv, reduce, copy, send, offset, bytes, other: None, multicast }
     }
 }
 
@@ -274,10 +263,12 @@ mod tests {
             PeerToPeer::legs([300, 0, 100].map(|bytes| Part { offset: 7, bytes }).into_iter(), 128);
         let lane = |sends| PeerToPeer { sends, legs: legs.clone(), chunk: 128 };
         let (send, recv) = (lane(true), lane(false));
-        let steps: Vec<(u32, u64, u64)> =
-            (0..send.len()).map(|s| send.step(s)).map(|p| (p.peer, p.offset, p.bytes)).collect();
+        let steps: Vec<(u32, u64, u64)> = (0..send.len())
+            .map(|s| send.step(s))
+            .map(|p| (p.send.first, p.offset, p.bytes))
+            .collect();
         assert_eq!(steps, [(0, 7, 128), (0, 135, 128), (0, 263, 44), (2, 7, 100)]);
-        assert_eq!([0, 1, 2].map(|peer| recv.chunks_from(peer)), [3, 0, 1]);
-        assert_eq!([0, 1, 2].map(|peer| send.chunks_from(peer)), [0; 3]);
+        assert_eq!([0, 1, 2].map(|peer| recv.receives_from(peer)), [3, 0, 1]);
+        assert_eq!([0, 1, 2].map(|peer| send.receives_from(peer)), [0; 3]);
     }
 }

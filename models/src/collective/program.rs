@@ -1,8 +1,12 @@
 //! What a lane does, step by step. A program is computed as it runs; nothing is stored.
 
+use super::blocks::{After, BlockSteps};
+use super::chain::Chain;
 use super::halving_doubling::HalvingDoubling;
+use super::hierarchical::Hierarchical;
 use super::p2p::PeerToPeer;
-use super::ring::RingAllReduce;
+use super::ring::Ring;
+use super::tree::TreeHalf;
 
 /// A stretch of a buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,45 +17,212 @@ pub struct Part {
     pub bytes: u64,
 }
 
+impl Part {
+    /// Its piece `number` of pieces of `size`, the last one what is left.
+    pub(super) fn piece(self, number: u64, size: u64) -> Part {
+        let before = number.saturating_mul(size).min(self.bytes);
+        Part { offset: self.offset + before, bytes: (self.bytes - before).min(size) }
+    }
+}
+
+/// Some of a lane's peers, one after the other as they are joined to it. Those that it receives from
+/// and those that it sends to are counted apart, each from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Peers {
+    /// The first,
+    pub first: u32,
+    /// and how many.
+    pub count: u32,
+}
+
+impl Peers {
+    /// Nobody.
+    pub const NONE: Peers = Peers { first: 0, count: 0 };
+
+    /// One of them.
+    pub const fn one(peer: u32) -> Peers {
+        Peers { first: peer, count: 1 }
+    }
+
+    /// The first `count`.
+    pub const fn all(count: u32) -> Peers {
+        Peers { first: 0, count }
+    }
+
+    /// The first one, or nobody.
+    pub const fn first_if(there: bool) -> Peers {
+        Peers::all(there as u32)
+    }
+
+    /// True if there is one.
+    pub const fn any(self) -> bool {
+        self.count > 0
+    }
+
+    /// Whether `peer` is one of them.
+    pub const fn contains(self, peer: u32) -> bool {
+        peer >= self.first && peer < self.first + self.count
+    }
+
+    /// Their numbers.
+    pub fn numbers(self) -> std::ops::Range<usize> {
+        self.first as usize..(self.first + self.count) as usize
+    }
+}
+
 /// One primitive of NCCL's: any of receive, reduce with what this rank has, copy to the own output,
 /// send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Primitive {
-    /// Takes the chunk from another lane.
-    pub recv: bool,
+    /// Takes the chunk from these, and adds up what they have of it.
+    pub recv: Peers,
     /// Adds what this rank has of it.
     pub reduce: bool,
     /// Writes the chunk to this rank's output.
     pub copy: bool,
-    /// Gives the chunk, or `other`, to another lane.
-    pub send: bool,
+    /// Gives the chunk, or `other`, to these.
+    pub send: Peers,
     /// Where the chunk lies in the buffer.
     pub offset: u64,
     /// Its length, which may be zero.
     pub bytes: u64,
     /// Another chunk that is sent while this one is received: an exchange, by two thread blocks.
     pub other: Option<Part>,
-    /// Which of the lane's peers it receives from and sends to; a ring has one for each.
-    pub peer: u32,
+    /// The NVSwitch adds up, or hands out, what all GPUs of the host have (NVLS).
+    pub multicast: bool,
 }
 
 impl Primitive {
-    /// What is sent.
+    /// What is sent, to each.
     pub fn sent(&self) -> Part {
         let chunk = Part { offset: self.offset, bytes: self.bytes };
-        if self.send { self.other.unwrap_or(chunk) } else { Part::default() }
+        if self.send.any() { self.other.unwrap_or(chunk) } else { Part::default() }
     }
 }
 
-/// What a lane does in one repetition, by algorithm.
+/// What a lane does in one repetition, by algorithm: steps that are counted from 0.
+pub(super) trait Stepped {
+    /// Slices of a chunk.
+    fn slices(&self) -> u64 {
+        1
+    }
+
+    /// Number of steps.
+    fn len(&self) -> u64;
+
+    /// Steps in the loops of full chunks, and in the last loop, whose chunks are smaller; where
+    /// nothing repeats itself, all is one stretch.
+    fn stretches(&self) -> [u64; 2] {
+        [0, self.len()]
+    }
+
+    /// Steps of a loop.
+    fn loop_steps(&self) -> u64 {
+        self.len().max(1)
+    }
+
+    /// The primitive at `step`, which is below `len`.
+    fn step(&self, step: u64) -> Primitive;
+
+    /// Chunks that come from a peer.
+    fn receives_from(&self, peer: u32) -> u64 {
+        (0..self.len()).filter(|step| self.step(*step).recv.contains(peer)).count() as u64
+    }
+
+    /// Of the first `step` steps, those that receive.
+    fn receives_before(&self, step: u64) -> u64 {
+        (0..step).filter(|step| self.step(*step).recv.any()).count() as u64
+    }
+
+    /// Of the first `step` steps, those that send.
+    fn sends_before(&self, step: u64) -> u64 {
+        (0..step).filter(|step| self.step(*step).send.any()).count() as u64
+    }
+
+    /// What a step waits for beside its peers: see [`Program::after`].
+    fn after(&self, _: u64) -> Option<After> {
+        None
+    }
+
+    /// Whether a step is within its GPU: see [`Program::alone`].
+    fn alone(&self, _: u64) -> bool {
+        false
+    }
+}
+
+/// The steps of a lane, by algorithm.
 #[derive(Clone, Debug)]
 pub enum Steps {
-    /// AllReduce on a ring.
-    RingAllReduce(RingAllReduce),
+    /// AllReduce, AllGather or ReduceScatter on a ring.
+    Ring(Ring),
+    /// Broadcast or Reduce along a ring.
+    Chain(Chain),
+    /// One half of an AllReduce on a tree.
+    Tree(TreeHalf),
+    /// AllReduce within hosts, between them, and within them.
+    Hierarchical(Hierarchical),
     /// AllReduce by recursive halving and doubling.
     HalvingDoubling(HalvingDoubling),
     /// Sends to peers, or receives from them, one after the other.
     PeerToPeer(PeerToPeer),
+    /// A thread block of an MSCCL algorithm.
+    Block(BlockSteps),
+}
+
+macro_rules! delegate {
+    ($self:ident, $steps:ident => $call:expr) => {
+        match $self {
+            Steps::Ring($steps) => $call,
+            Steps::Chain($steps) => $call,
+            Steps::Tree($steps) => $call,
+            Steps::Hierarchical($steps) => $call,
+            Steps::HalvingDoubling($steps) => $call,
+            Steps::PeerToPeer($steps) => $call,
+            Steps::Block($steps) => $call,
+        }
+    };
+}
+
+impl Stepped for Steps {
+    fn slices(&self) -> u64 {
+        delegate!(self, steps => steps.slices())
+    }
+
+    fn len(&self) -> u64 {
+        delegate!(self, steps => steps.len())
+    }
+
+    fn stretches(&self) -> [u64; 2] {
+        delegate!(self, steps => steps.stretches())
+    }
+
+    fn loop_steps(&self) -> u64 {
+        delegate!(self, steps => steps.loop_steps())
+    }
+
+    fn step(&self, step: u64) -> Primitive {
+        delegate!(self, steps => steps.step(step))
+    }
+
+    fn receives_from(&self, peer: u32) -> u64 {
+        delegate!(self, steps => steps.receives_from(peer))
+    }
+
+    fn receives_before(&self, step: u64) -> u64 {
+        delegate!(self, steps => steps.receives_before(step))
+    }
+
+    fn sends_before(&self, step: u64) -> u64 {
+        delegate!(self, steps => steps.sends_before(step))
+    }
+
+    fn after(&self, step: u64) -> Option<After> {
+        delegate!(self, steps => steps.after(step))
+    }
+
+    fn alone(&self, step: u64) -> bool {
+        delegate!(self, steps => steps.alone(step))
+    }
 }
 
 /// How many steps of a program are run. A program has two stretches: the loops of full chunks, and
@@ -79,60 +250,8 @@ pub struct Program {
 /// Marks of each stretch of a program that is cut: places whose time is noted.
 pub const MARKS: u32 = 16;
 
-/// Every chunk of a ring is cut into so many slices (chunkSteps / sliceSteps).
+/// Every chunk of a ring under Simple is cut into so many slices (chunkSteps / sliceSteps).
 pub(super) const SLICES: u64 = 2;
-
-impl Steps {
-    /// Slices of a chunk: P2P sends each chunk whole.
-    fn slices(&self) -> u64 {
-        match self {
-            Steps::RingAllReduce(_) | Steps::HalvingDoubling(_) => SLICES,
-            Steps::PeerToPeer(_) => 1,
-        }
-    }
-
-    /// Only a ring repeats itself: all that others do is one stretch.
-    fn stretches(&self) -> [u64; 2] {
-        match self {
-            Steps::RingAllReduce(ring) => ring.stretches(),
-            Steps::HalvingDoubling(steps) => [0, steps.len()],
-            Steps::PeerToPeer(steps) => [0, steps.len()],
-        }
-    }
-
-    fn step(&self, step: u64) -> Primitive {
-        match self {
-            Steps::RingAllReduce(ring) => ring.step(step),
-            Steps::HalvingDoubling(steps) => steps.step(step),
-            Steps::PeerToPeer(steps) => steps.step(step),
-        }
-    }
-
-    fn count_before(&self, step: u64, which: fn(&Primitive) -> bool) -> u64 {
-        (0..step).map(|step| self.step(step)).filter(which).count() as u64
-    }
-
-    fn receives_before(&self, step: u64) -> u64 {
-        match self {
-            Steps::RingAllReduce(ring) => ring.receives_before(step),
-            _ => self.count_before(step, |primitive| primitive.recv),
-        }
-    }
-
-    fn sends_before(&self, step: u64) -> u64 {
-        match self {
-            Steps::RingAllReduce(ring) => ring.sends_before(step),
-            _ => self.count_before(step, |primitive| primitive.send),
-        }
-    }
-
-    fn loop_steps(&self) -> u64 {
-        match self {
-            Steps::RingAllReduce(ring) => ring.steps(),
-            _ => self.stretches()[1].max(1),
-        }
-    }
-}
 
 impl Program {
     /// The program of these steps, or what `cut` leaves of it.
@@ -159,7 +278,9 @@ impl Program {
         let mut primitive = self.steps.step(if step < full { step } else { step + self.skipped });
         // what is sent at one step is received at the next: nobody takes it where it is not run
         let cut = self.marks > 0 && (step + 1 == full || step + 1 == self.len());
-        primitive.send &= !cut;
+        if cut {
+            primitive.send = Peers::NONE;
+        }
         primitive
     }
 
@@ -168,20 +289,25 @@ impl Program {
         self.steps.slices()
     }
 
-    /// Slices that are received from a peer.
-    pub fn receives(&self, peer: u32) -> u64 {
-        match &self.steps {
-            Steps::RingAllReduce(_) => self.ring_receives(),
-            Steps::HalvingDoubling(steps) => steps.chunks_with(peer) * SLICES,
-            Steps::PeerToPeer(steps) => steps.chunks_from(peer),
-        }
+    /// What another thread block of the rank has to have done before a step begins.
+    pub fn after(&self, step: u64) -> Option<After> {
+        self.steps.after(step)
     }
 
-    fn ring_receives(&self) -> u64 {
+    /// Whether a step neither receives nor sends, but copies or adds up within its GPU, in one go.
+    pub fn alone(&self, step: u64) -> bool {
+        self.steps.alone(step)
+    }
+
+    /// Slices that are received from a peer.
+    pub fn receives(&self, peer: u32) -> u64 {
+        if self.marks == 0 {
+            return self.steps.receives_from(peer) * self.slices();
+        }
         let of = |step: u64| self.steps.receives_before(step);
         let [full, _] = self.run;
         let second = full + self.skipped;
-        (of(full) + of(self.len() + self.skipped) - of(second)) * SLICES
+        (of(full) + of(self.len() + self.skipped) - of(second)) * self.slices()
     }
 
     /// Of both stretches: all steps, run or not.
@@ -226,6 +352,12 @@ impl Program {
         (number < 2 * self.marks).then(|| before + self.steps_to_mark(stretch, number % MARKS))
     }
 
+    /// Bytes that are sent to a peer.
+    pub fn sent_to(&self, peer: u32) -> u64 {
+        let steps = (0..self.len()).map(|step| self.step(step));
+        steps.filter(|step| step.send.contains(peer)).map(|step| step.sent().bytes).sum()
+    }
+
     /// Bytes of slice `index` of a chunk; `largest` is the size of a buffer slot.
     /// NCCL: `sliceSize = max(divUp(nelem, 16 * SlicePerChunk) * 16, sliceSize / 32)`
     /// (device/prims_simple.h).
@@ -238,6 +370,7 @@ impl Program {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collective::ring::Around;
 
     #[test]
     fn chunks_are_cut_into_two_slices() {
@@ -254,10 +387,9 @@ mod tests {
     /// 3 ranks x 32 B a loop; 200 B: two loops of 5 steps, and a third of 5 with what is left.
     fn ring(index: u32, cut: Option<Cut>) -> Program {
         let (ranks, offset, bytes, chunk) = (3, 0, 200, 32);
-        Program::new(
-            Steps::RingAllReduce(RingAllReduce { index, ranks, offset, bytes, chunk }),
-            cut,
-        )
+        let part = Part { offset, bytes };
+        let around = Around::AllReduce;
+        Program::new(Steps::Ring(Ring { around, index, ranks, part, chunk, slices: 2 }), cut)
     }
 
     #[test]
@@ -270,7 +402,9 @@ mod tests {
         let from = [0, 1, 2, 3, 4, 5, 6, 10, 11, 12];
         for (step, origin) in (0..10).zip(from) {
             let mut expected = whole.step(origin);
-            expected.send &= step != 6 && step != 9;
+            if step == 6 || step == 9 {
+                expected.send = Peers::NONE;
+            }
             assert_eq!(cut.step(step), expected, "{step}");
         }
         // sends: 0 1 2 3, 5 (4 is the end of a loop, 6 of the stretch), and 10 11 of the last loop
@@ -278,9 +412,9 @@ mod tests {
         let counted = |flag: fn(&Primitive) -> bool| {
             (0..10).map(|step| cut.step(step)).filter(flag).count() as u64
         };
-        assert_eq!(counted(|step| step.send), 7);
+        assert_eq!(counted(|step| step.send.any()), 7);
         // receives: all but 0, 5 and 10
-        assert_eq!((cut.receives(0), counted(|step| step.recv) * SLICES), (14, 14));
+        assert_eq!((cut.receives(0), counted(|step| step.recv.any()) * SLICES), (14, 14));
     }
 
     #[test]
@@ -288,8 +422,8 @@ mod tests {
         for (full, last) in (0..12).flat_map(|full| (0..7).map(move |last| (full, last))) {
             let program = |index| ring(index, Some(Cut { full, last }));
             let (from, to) = (program(1), program(2));
-            let sent = (0..from.len()).map(|step| from.step(step)).filter(|step| step.send);
-            let taken = (0..to.len()).map(|step| to.step(step)).filter(|step| step.recv);
+            let sent = (0..from.len()).map(|step| from.step(step)).filter(|step| step.send.any());
+            let taken = (0..to.len()).map(|step| to.step(step)).filter(|step| step.recv.any());
             let chunk = |step: Primitive| (step.offset, step.bytes);
             assert!(sent.map(chunk).eq(taken.map(chunk)), "{full} {last}");
             assert_eq!(from.sends_run().iter().sum::<u64>() * SLICES, to.receives(0));

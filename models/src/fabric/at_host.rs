@@ -59,6 +59,7 @@ impl<P: Probe> Fabric<P> {
         match info.role {
             Role::Data { .. } => executor.delivered(now, info.ends[1], index),
             Role::Cts { .. } => executor.granted(now, info.ends[0], index),
+            Role::Line { .. } => executor.line_delivered(now, info.ends[1]),
             Role::Flow { .. } => {}
         }
         self.watch_host(node, agenda);
@@ -67,11 +68,17 @@ impl<P: Probe> Fabric<P> {
     /// `count` messages of a collective are acknowledged.
     pub(super) fn messages_acknowledged(&mut self, qp: u32, count: u32, agenda: &mut Queue) {
         let info = &self.wiring.qps[qp as usize];
-        let Role::Data { .. } = info.role else { return };
+        let is_line = matches!(info.role, Role::Line { .. });
+        if !is_line && !matches!(info.role, Role::Data { .. }) {
+            return;
+        }
         let (node, end, index) = (info.source, info.ends[0], info.index);
         let Some(executor) = &mut self.executors[node as usize] else { return };
         for _ in 0..count {
-            executor.acknowledged(agenda.now(), end, index);
+            match is_line {
+                true => executor.line_acknowledged(agenda.now(), end),
+                false => executor.acknowledged(agenda.now(), end, index),
+            }
         }
         self.watch_host(node, agenda);
     }

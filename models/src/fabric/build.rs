@@ -3,35 +3,29 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sim_core::rng::{Domain, Stream};
 use sim_core::{Delta, Rate, Time};
 
 use super::host_parts::{dmas, executors};
+use super::jobs::{Planned, planned};
+use super::ports::Tables;
 use super::settings::plan_settings;
 use super::shards::Shards;
 use super::spec::{OnDeadlock, Spec};
 use super::ways::Ways;
 use super::wiring::{QpInfo, Role, Wire, Wiring};
 use super::{Fabric, Followers, Queue, check, qps, shards};
-use crate::collective::{Executor, NcclConfig, Setting, jobs};
+use crate::collective::{Executor, NcclConfig};
 use crate::congestion::RateControl;
 use crate::error::BuildError;
 use crate::fault::Faults;
-use crate::ids::{NodeId, PRIORITIES, PortId};
-use crate::link::Pipe;
+use crate::ids::{NodeId, PortId};
 use crate::load_balance::Ecmp;
 use crate::nic::{
     Dma, Early, Nic, NicConfig, NicParams, ReceiveBuffer, ReceiveConfig, Receiver, Sender,
 };
-use crate::pfc::PfcSender;
-use crate::port::{Arrivals, Port, PortWatchdog, Transmitter, Watched};
 use crate::probe::Probe;
 use crate::routing::Routes;
-use crate::scheduler::Scheduler;
-use crate::switch::{
-    Bounce, BufferPlan, Classifier, MarkAt, Pipeline, PortPlan, PortWred, QueueWatch,
-    SchedulerConfig, Switch, SwitchConfig, Wred, plan_buffer,
-};
+use crate::switch::{BufferPlan, Pipeline, PortPlan, Switch, SwitchConfig, plan_buffer};
 use crate::topology::NodeKind;
 use crate::traffic::FLOWS_MAX;
 use crate::wire::{Frames, LinkClock};
@@ -92,10 +86,10 @@ pub fn plan(spec: Spec, shards: Shards) -> Result<Plan, BuildError> {
     routes.apply(topology, &spec.routes)?;
     let mut faults = Faults::new(&spec.faults, topology, &spec.routes)?;
     plan_settings(&spec, &frames, &mut faults)?;
-    let setting = Setting { topology, hosts: &spec.hosts, nccl: &spec.nccl };
-    let jobs = jobs(&spec.collectives, setting)?;
-    let (mut qps, data_qps) = qps::qps(&spec, &routes, &jobs)?;
-    let executors = executors(&spec, &jobs, &mut qps);
+    let planned = planned(&spec)?;
+    let (mut qps, data_qps) = qps::qps(&spec, &routes, &planned)?;
+    let executors = executors(&spec, &planned, &mut qps);
+    let Planned { jobs, workloads, trainings, schedules, .. } = planned;
     let (wires, shard_of) = shards::split(&spec, &frames, &qps, shards, wires);
     let count = shard_of.iter().max().map_or(1, |most| usize::from(*most) + 1);
     let dmas = dmas(&spec)?;
@@ -121,6 +115,9 @@ pub fn plan(spec: Spec, shards: Shards) -> Result<Plan, BuildError> {
         qps,
         data_qps,
         jobs,
+        workloads,
+        trainings,
+        schedules,
         dmas,
         followers: Followers::new(&spec.flows),
         shard_of,
@@ -184,12 +181,12 @@ fn wires(spec: &Spec, shard_of: &[u16]) -> Vec<Wire> {
 }
 
 /// The configuration of the switch port, or of the NIC, that `port` is.
-enum Device<'a> {
+pub(super) enum Device<'a> {
     Switch(&'a SwitchConfig),
     Nic(&'a NicConfig),
 }
 
-fn device(spec: &Spec, port: PortId) -> Device<'_> {
+pub(super) fn device(spec: &Spec, port: PortId) -> Device<'_> {
     let node = spec.topology.port(port).node.index();
     match (&spec.switch_ports[port.index()], &spec.nics[node]) {
         (Some(config), _) => Device::Switch(config),
@@ -215,7 +212,7 @@ fn pfc_keys(spec: &Spec, port: PortId) -> (Delta, u16) {
     (timing.response_time, timing.quanta)
 }
 
-fn largest_mtu(spec: &Spec) -> u16 {
+pub(super) fn largest_mtu(spec: &Spec) -> u16 {
     spec.nics.iter().flatten().map(|nic| nic.mtu).max().unwrap_or(4096)
 }
 
@@ -367,22 +364,6 @@ impl Plan {
         nodes.zip(&self.buffers).map(build).collect()
     }
 
-    /// Whether a port can be left alone while frames are on their way; so long that the conductor
-    /// would think it stuck, it can not.
-    fn may_be_lazy(&self, wire: &Wire, slowest: LinkClock) -> bool {
-        let longest = slowest.time(self.wiring.frames.wire_len(u16::MAX));
-        wire.is_switch
-            && !wire.arrival_delay.is_zero()
-            && wire.arrival_delay + longest < self.spec.stop.stall
-    }
-
-    /// A watchdog must find what has left, and none that should have.
-    fn watched(&self, wire: &Wire) -> bool {
-        let ports = self.wiring.topology.ports_of(NodeId(wire.node));
-        let mut configs = ports.filter_map(|port| self.spec.switch_ports[port.index()].as_deref());
-        wire.is_switch && configs.any(|config| config.pfc_wd.is_some())
-    }
-
     fn build_nics(&self) -> Vec<Nic> {
         let topology = &self.spec.topology;
         let ports = topology.hosts().flat_map(|host| topology.ports_of(host).map(move |_| host));
@@ -405,76 +386,6 @@ impl Plan {
         }
         nics
     }
-
-    fn build_ports(
-        &self,
-        shard: u16,
-        switches: &[Switch],
-        tables: &mut Tables,
-        in_any_order: bool,
-    ) -> Result<Vec<Port>, BuildError> {
-        let topology = &self.spec.topology;
-        let largest = self.wiring.frames.largest(largest_mtu(&self.spec));
-        let nic_scheduler =
-            SchedulerConfig { strict: (0..8).rev().collect(), ..Default::default() };
-        let failing = self.wiring.faults.ports();
-        let levels = topology.levels();
-        let lowest = self.wiring.faults.lowest_rates();
-        let mut ports = Vec::with_capacity(topology.ports().len());
-        for id in (0..topology.ports().len() as u32).map(PortId) {
-            let wire = &self.wiring.wires[id.index()];
-            let random = |domain| Stream::new(self.spec.seed, domain, u64::from(id.0));
-            let loss = topology.port(id).loss;
-            let may_lose = loss > 0.0 || failing.contains(&id);
-            let pipe = Pipe::new(may_lose.then(|| (loss, random(Domain::Loss))));
-            let (timing, scheduler, wred, classifier, (mmu, base)) = match device(&self.spec, id) {
-                Device::Switch(config) => {
-                    let switch = &switches[wire.owner as usize];
-                    let (mmu, base) = switch.place(wire.index);
-                    let place = (mmu as u32, base as u32);
-                    let bounce = Bounce::at(config, topology, &levels, id);
-                    let (wred, classifier) = tables.of(config, bounce)?;
-                    (config.pfc.timing(), &config.scheduler, wred, classifier, place)
-                }
-                Device::Nic(config) => {
-                    (config.pfc.timing(), &nic_scheduler, 0, super::NO_CLASSIFIER, (0, 0))
-                }
-            };
-            let refresh = match (timing.quanta, timing.refresh) {
-                (0, _) => Delta::MAX,
-                (_, Some(refresh)) if refresh > Delta::ZERO => refresh,
-                (quanta, _) => wire.clock.quanta(quanta) / 2,
-            };
-            let scheduler = Scheduler::new(scheduler, largest);
-            let crosses = wire.peer_shard != shard;
-            let slowest = lowest.get(&id).map_or(wire.clock, |rate| wire.clock.at(*rate));
-            let may_be_lazy = self.may_be_lazy(wire, slowest) && !self.watched(wire);
-            let lazy = in_any_order && !crosses && may_be_lazy;
-            let mut tx = Transmitter::new(scheduler.turn(), crosses, lazy);
-            tx.arrival_delay = wire.arrival_delay;
-            (tx.peer, tx.mmu, tx.base) = (wire.peer, mmu, base);
-            tx.set_marking(wred, &tables.wreds[usize::from(wred)]);
-            let rx = Arrivals {
-                pipe,
-                bytes: 0,
-                peer: wire.peer,
-                owner: wire.owner,
-                index: wire.index,
-                place: if wire.is_switch { wire.first_port } else { wire.node },
-                classifier,
-                mmu,
-                base,
-            };
-            let marking = random(Domain::Marking);
-            let pfc = PfcSender::new(refresh);
-            let mut port = Port::new(tx, rx, scheduler, pfc, marking, wire.clock);
-            if let Device::Switch(config) = device(&self.spec, id) {
-                port.aside.watchdog = watchdog(config).map(Box::new);
-            }
-            ports.push(port);
-        }
-        Ok(ports)
-    }
 }
 
 /// The pipelines of all switches that have a limit of frames.
@@ -489,77 +400,6 @@ const NO_LIMIT: Rate = Rate::from_bps(u64::MAX);
 
 /// The lines of this many ports fit into the second-level cache of a processor.
 const LARGE: usize = 2048;
-
-/// What ports share; the first marking marks nothing.
-struct Tables {
-    classifiers: Vec<Classifier>,
-    wreds: Vec<PortWred>,
-    /// Configurations that were seen, and what they became.
-    known: Vec<(*const SwitchConfig, u16, u16)>,
-}
-
-impl Default for Tables {
-    fn default() -> Self {
-        let wreds = vec![PortWred::default()];
-        Tables { classifiers: Vec::new(), wreds, known: Vec::new() }
-    }
-}
-
-impl Tables {
-    /// The numbers of a switch port's marking and classifier.
-    fn of(
-        &mut self,
-        config: &SwitchConfig,
-        bounce: Option<Bounce>,
-    ) -> Result<(u16, u16), BuildError> {
-        if bounce.is_some() {
-            let (wred, _) = self.of(config, None)?;
-            let classifier = Classifier::new(&config.qos).with_bounce(bounce);
-            return Ok((wred, intern(&mut self.classifiers, classifier)?));
-        }
-        let pointer: *const SwitchConfig = config;
-        if let Some((_, wred, classifier)) = self.known.iter().rev().find(|k| k.0 == pointer) {
-            return Ok((*wred, *classifier));
-        }
-        let wred = intern(&mut self.wreds, port_wred(config)?)?;
-        let classifier = intern(&mut self.classifiers, Classifier::new(&config.qos))?;
-        self.known.push((pointer, wred, classifier));
-        Ok((wred, classifier))
-    }
-}
-
-/// The number of a value among the different ones.
-pub(super) fn intern<T: PartialEq>(all: &mut Vec<T>, new: T) -> Result<u16, BuildError> {
-    let known = all.iter().position(|known| *known == new);
-    let index = known.unwrap_or(all.len());
-    if known.is_none() {
-        all.push(new);
-    }
-    match u16::try_from(index) {
-        Ok(index) if index < super::NO_CLASSIFIER => Ok(index),
-        _ => Err(BuildError::new("switch", "at most 65535 different kinds of port can be")),
-    }
-}
-
-/// The watchdog of a port, over the queues whose PFC it obeys.
-fn watchdog(config: &SwitchConfig) -> Option<PortWatchdog> {
-    let watched = config.pfc_wd?;
-    let queues = config.pfc_to_queue();
-    let obeyed = (0..).zip(queues).filter(|(_, queue)| *queue < PRIORITIES as u8);
-    let watch = |(priority, queue)| Watched { priority, queue, watch: QueueWatch::new(&watched) };
-    let queues = obeyed.map(watch).collect();
-    Some(PortWatchdog { config: watched, poll_at: Time::MAX, queues })
-}
-
-pub(super) fn port_wred(config: &SwitchConfig) -> Result<PortWred, BuildError> {
-    let mut wred = PortWred::default();
-    for (queue, entry) in &config.ecn {
-        let key = format!("switch.ecn.{queue}");
-        wred.queues[usize::from(*queue)] = Some(Wred::new(entry, config.buffer.cell, &key)?);
-        wred.at_enqueue |= entry.mark_at == MarkAt::Enqueue;
-    }
-    Ok(wred)
-}
 
 /// The controllers of new QPs: those of equal NICs and ports share what does not change.
 #[derive(Default)]
@@ -609,7 +449,7 @@ impl<P: Probe> Fabric<P> {
             if qp.is_tcp() {
                 sender.speak_tcp(&nic.params.config.tcp, rate);
             }
-            if !of_flow {
+            if !of_flow && !qp.is_tcp() {
                 sender.transport.ack_timeout = nccl.ack_timeout();
                 sender.transport.retry_cnt = nccl.ib_retry_cnt as u8;
             }

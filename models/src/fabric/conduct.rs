@@ -40,7 +40,7 @@ impl StopReason {
 #[derive(Clone, Debug)]
 pub struct Timeline {
     stop: StopConfig,
-    /// Flows that will finish, and ranks of collectives.
+    /// Flows that will finish, and ranks of collectives and of workloads.
     flows: u64,
     /// There are flows that never will.
     endless: bool,
@@ -70,7 +70,7 @@ impl Timeline {
         Timeline {
             stop: plan.spec.stop,
             flows: plan.spec.flows.iter().filter(|flow| flow.bytes.is_some()).count() as u64
-                + plan.wiring.jobs.iter().map(|job| job.ranks.len() as u64).sum::<u64>(),
+                + plan.wiring.finishing_ranks(),
             endless: plan.spec.flows.iter().any(|flow| flow.bytes.is_none()),
             edges,
             next_sample: plan.wiring.sample_interval.map(|_| Time::ZERO),

@@ -2,7 +2,7 @@
 
 use sim_core::{Delta, Rate};
 
-use super::build::intern;
+use super::ports::intern;
 use super::{Event, Fabric, NO_CLASSIFIER, Queue, Wire};
 use crate::fault::{Change, PortSetting};
 use crate::ids::PRIORITIES;

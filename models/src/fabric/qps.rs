@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use sim_core::Time;
 use sim_core::rng::{Domain, Stream};
 
+use super::jobs::Planned;
 use super::spec::Spec;
 use super::wiring::{QpInfo, Role};
 use crate::collective::{Job, Link};
@@ -26,6 +27,7 @@ struct Ends<'a> {
     target_address: u32,
     dscp: u8,
     role: Role,
+    transport: Transport,
 }
 
 /// Makes QPs one after the other.
@@ -47,8 +49,9 @@ pub(super) struct Qps<'a> {
 pub(super) fn qps(
     spec: &Spec,
     routes: &Routes,
-    jobs: &[Job],
+    planned: &Planned,
 ) -> Result<(Vec<QpInfo>, u32), BuildError> {
+    let jobs = &planned.jobs;
     let mut made = Qps {
         spec,
         routes,
@@ -60,6 +63,7 @@ pub(super) fn qps(
     };
     made.flows()?;
     made.connections(jobs)?;
+    made.lines(planned)?;
     let data = made.qps.len() as u32;
     made.cts(jobs);
     Ok((made.qps, data))
@@ -122,7 +126,8 @@ impl Qps<'_> {
                 ports: &topology.addresses()[source as usize].ports,
                 target_address: target,
                 dscp,
-                role: Role::Flow { number: number as u32, transport: flow.transport },
+                role: Role::Flow { number: number as u32 },
+                transport: flow.transport,
             };
             let qp = self.make(&ends, flow.source_port, flow.destination_port)?;
             let (bytes, start) = (flow.bytes, flow.start);
@@ -132,12 +137,16 @@ impl Qps<'_> {
     }
 
     fn connections(&mut self, jobs: &[Job]) -> Result<(), BuildError> {
-        let [dscp, _] = self.spec.nccl.dscps();
+        let [rdma, _] = self.spec.nccl.dscps();
         for (job, plan) in (0..).zip(jobs) {
             for (connection, joined) in (0..).zip(&plan.connections) {
-                let Link::Remote { qps, .. } = &joined.link else { continue };
+                let Link::Remote { qps, sockets, .. } = &joined.link else { continue };
                 let [source, target] =
                     [joined.from, joined.to].map(|rank| plan.ranks[rank as usize].host);
+                let (transport, dscp) = match sockets {
+                    true => (Transport::Tcp, self.nic(source).tcp.dscp),
+                    false => (Transport::Rc, rdma),
+                };
                 for (ports, to) in qps {
                     let ends = Ends {
                         source,
@@ -146,10 +155,60 @@ impl Qps<'_> {
                         target_address: self.spec.topology.address_of(*to),
                         dscp,
                         role: Role::Data { job, connection },
+                        transport,
                     };
-                    let qp = self.make(&ends, None, None)?;
+                    let made = self.make(&ends, None, None);
+                    let qp = made.map_err(|error| self.crossing(plan).unwrap_or(error))?;
                     self.qps.push(QpInfo { start: plan.start, ..qp });
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Why the rings of a job leave their rails, if that is why they cannot be joined.
+    fn crossing(&self, job: &Job) -> Option<BuildError> {
+        let odd = !job.nodes.is_multiple_of(2) && job.nodes > 1;
+        if !(odd && job.is_ring() && self.spec.nccl.cross_nic == 2) {
+            return None;
+        }
+        let message = format!(
+            "{} hosts are an odd number of hosts: with CROSS_NIC = 2 every other one enters and leaves \
+             by NICs the other way round, so that one edge of each ring crosses rails, and rails \
+             without spines are not joined; CROSS_NIC = 0, an even number of hosts, or \
+             topology.spines is expected",
+            job.nodes
+        );
+        Some(BuildError::new("nccl.CROSS_NIC", message))
+    }
+
+    /// A QP for each line of a workload between hosts. GPU g of a host uses its NIC g, or, with `nic k`,
+    /// NIC g + k, in turn if there are fewer; messages stay on their rail.
+    fn lines(&mut self, planned: &Planned) -> Result<(), BuildError> {
+        let topology = &self.spec.topology;
+        for (number, workload) in (0..).zip(&planned.workloads) {
+            for (line, ends) in (0..).zip(&workload.lines) {
+                let [from, to] = [ends.from, ends.to].map(|rank| workload.ranks[rank as usize]);
+                if from.host == to.host {
+                    continue;
+                }
+                let [source, target] = [from, to].map(|rank| {
+                    let addresses = topology.addresses_of(rank.host);
+                    let count = (addresses.end - addresses.start).max(1);
+                    addresses.start + (from.gpu + ends.nic) % count
+                });
+                let ends = Ends {
+                    source: from.host,
+                    target: to.host,
+                    ports: &topology.addresses()[source as usize].ports,
+                    target_address: target,
+                    dscp: workload.dscp.unwrap_or(self.nic(from.host).qos.dscp),
+                    role: Role::Line { workload: number, line },
+                    transport: Transport::Rc,
+                };
+                let qp = self.make(&ends, None, None)?;
+                let start = workload.scripts.iter().map(|script| script.start).min();
+                self.qps.push(QpInfo { start: start.unwrap_or(Time::ZERO), ..qp });
             }
         }
         Ok(())
@@ -158,14 +217,14 @@ impl Qps<'_> {
     /// The way back of the QPs of each connection, one for each port: CTS messages are WRITEs by
     /// the same RC connections, so they have the same UDP ports.
     fn cts(&mut self, jobs: &[Job]) {
-        let [_, dscp] = self.spec.nccl.dscps();
+        let [_, rdma] = self.spec.nccl.dscps();
         let data = std::mem::take(&mut self.qps);
         let mut first =
             data.iter().position(|qp| matches!(qp.role, Role::Data { .. })).unwrap_or(0);
         let mut back = Vec::new();
         for (job, plan) in (0..).zip(jobs) {
             for (connection, joined) in (0..).zip(&plan.connections) {
-                let Link::Remote { qps, ports, .. } = &joined.link else { continue };
+                let Link::Remote { qps, ports, sockets, .. } = &joined.link else { continue };
                 for forward in &data[first..first + *ports as usize] {
                     back.push(QpInfo {
                         source: forward.target,
@@ -173,7 +232,7 @@ impl Qps<'_> {
                         source_address: forward.target_address,
                         target_address: forward.source_address,
                         source_port: self.arrival_port(forward),
-                        dscp,
+                        dscp: if *sockets { forward.dscp } else { rdma },
                         tuple: FiveTuple {
                             source: forward.tuple.destination,
                             destination: forward.tuple.source,
@@ -242,6 +301,7 @@ impl Qps<'_> {
             dscp: ends.dscp,
             tuple,
             role: ends.role,
+            transport: ends.transport,
             ends: [0; 2],
             index: 0,
             bytes: None,

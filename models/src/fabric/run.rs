@@ -5,11 +5,12 @@ use sim_core::{Delta, Engine, Stop, Time};
 use super::build::Plan;
 use super::conduct::{StopReason, Timeline};
 use super::{Circle, Fabric, Role, Tally};
-use crate::collective::Link;
+use crate::collective::{Link, Program};
 use crate::error::BuildError;
 use crate::ids::NodeId;
 use crate::packet::Kind;
 use crate::probe::Probe;
+use crate::script::Player;
 
 /// What the owner of a run sees from time to time.
 #[derive(Clone, Copy, Debug)]
@@ -173,6 +174,20 @@ impl<P: Probe> Outcome<P> {
         self.fabric.wiring.jobs[job as usize].hosts().iter().all(done)
     }
 
+    /// By rank of a workload: what it has done.
+    pub fn players(&self, workload: u32) -> Vec<&Player> {
+        let planned = &self.fabric.wiring.workloads[workload as usize];
+        let mut hosts: Vec<NodeId> = planned.ranks.iter().map(|rank| rank.host).collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        let executors =
+            hosts.iter().filter_map(|host| self.fabric.executors[host.index()].as_ref());
+        let mut players: Vec<(u32, &Player)> =
+            executors.flat_map(|executor| executor.players(workload)).collect();
+        players.sort_by_key(|(rank, _)| *rank);
+        players.into_iter().map(|(_, player)| player).collect()
+    }
+
     /// By rank of a collective whose programs are cut: when it was at each of their marks.
     pub fn marks(&self, job: u32) -> Vec<&[Time]> {
         let hosts = self.fabric.wiring.jobs[job as usize].hosts();
@@ -201,13 +216,24 @@ impl<P: Probe> Outcome<P> {
             if matches!(connection.link, Link::Local) {
                 continue;
             }
-            let program = job.program(connection.lanes[0], connection.position);
-            let sent: u64 = (0..program.len())
-                .map(|step| program.step(step))
-                .filter(|primitive| primitive.peer == connection.peer)
-                .map(|primitive| primitive.sent().bytes)
-                .sum();
-            let expected = sent * u64::from(job.repeats()[0]);
+            let sent = |program: &Program| -> u64 {
+                (0..program.len())
+                    .map(|step| program.step(step))
+                    .filter(|primitive| primitive.send.contains(connection.peers[0]))
+                    .map(|primitive| {
+                        let slices = 0..program.slices();
+                        let slice = |number| {
+                            program.slice(primitive.sent().bytes, number, job.buffers.slot)
+                        };
+                        slices.map(|number| job.protocol().wire(slice(number))).sum::<u64>()
+                    })
+                    .sum()
+            };
+            let programs = job.programs(connection.lanes[0], connection.positions[0]);
+            let times = job.at_sizes().map(|(_, times)| u64::from(times));
+            let sizes = programs.iter().zip(times);
+            let expected: u64 =
+                sizes.map(|(program, times)| program.as_ref().map_or(0, sent) * times).sum();
             if delivered[index] != expected {
                 violations.push(format!(
                     "channel {} from rank {} to rank {} carried {} B of {expected} B",

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::build::{buffers, port_wred};
+use super::build::buffers;
 use super::check;
+use super::ports::port_wred;
 use super::spec::Spec;
 use crate::error::BuildError;
 use crate::fault::{Faults, PortSetting, check_nic, check_switch};

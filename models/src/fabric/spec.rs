@@ -10,9 +10,11 @@ use crate::collective::{Collective, NcclConfig};
 use crate::fault::{FaultConfig, Settings};
 use crate::host::HostConfig;
 use crate::nic::NicConfig;
+use crate::program::Scheduled;
 use crate::switch::SwitchConfig;
 use crate::topology::{StaticRoute, Topology};
 use crate::traffic::Flow;
+use crate::training::Training;
 use crate::wire::WireConfig;
 
 /// What is simulated.
@@ -38,6 +40,10 @@ pub struct Spec {
     pub flows: Arc<[Flow]>,
     /// All collectives.
     pub collectives: Vec<Collective>,
+    /// All training jobs.
+    pub trainings: Vec<Training>,
+    /// All GOAL schedules.
+    pub schedules: Vec<Scheduled>,
     /// What the traffic sections are called in paths of keys: their names, or `[2]`.
     pub sections: Vec<String>,
     /// What goes wrong.

@@ -9,8 +9,10 @@ use crate::collective::Job;
 use crate::fault::{Change, Faults};
 use crate::load_balance::FiveTuple;
 use crate::routing::Routes;
+use crate::script::Workload;
 use crate::topology::Topology;
 use crate::traffic::Transport;
+use crate::training::TrainingPlan;
 use crate::wire::{Frames, LinkClock};
 
 /// The fixed part of a fabric.
@@ -30,8 +32,14 @@ pub struct Wiring {
     pub qps: Vec<QpInfo>,
     /// QPs that are reported: all but those of CTS messages, which are the way back of others.
     pub data_qps: u32,
-    /// All collectives.
+    /// All collectives, then the communicators of workloads.
     pub jobs: Vec<Job>,
+    /// Ranks that follow scripts.
+    pub workloads: Vec<Workload>,
+    /// Workloads that are training jobs.
+    pub trainings: Vec<TrainingPlan>,
+    /// Workloads that are GOAL schedules, by their numbers.
+    pub schedules: Vec<u32>,
     /// NICs whose PCIe is slower than their ports.
     pub dmas: Vec<DmaInfo>,
     /// Flows that wait for others.
@@ -46,6 +54,27 @@ pub struct Wiring {
     pub sampled_ports: Vec<u32>,
     /// QPs that are sampled: the first so many.
     pub sampled_qps: u32,
+}
+
+impl Wiring {
+    /// Ranks that finish at some time: of collectives, and of workloads.
+    pub fn finishing_ranks(&self) -> u64 {
+        let plain = self.jobs.iter().filter(|job| job.called.is_none());
+        let of_jobs = plain.map(|job| u64::from(job.running())).sum::<u64>();
+        let of_workloads = self.workloads.iter().map(|workload| workload.ranks.len() as u64);
+        of_jobs + of_workloads.sum::<u64>()
+    }
+
+    /// The collectives, without what workloads call; they are the first jobs.
+    pub fn collectives(&self) -> &[Job] {
+        let called = self.jobs.iter().position(|job| job.called.is_some());
+        &self.jobs[..called.unwrap_or(self.jobs.len())]
+    }
+
+    /// The workload that a job belongs to; none for a collective.
+    pub fn workload_of(&self, job: u32) -> Option<u32> {
+        self.jobs[job as usize].called.as_ref().map(|called| called.workload)
+    }
 }
 
 /// A port's cable and owner.
@@ -94,7 +123,9 @@ pub struct QpInfo {
     pub tuple: FiveTuple,
     /// What it is for.
     pub role: Role,
-    /// Of a collective: the sending and the receiving end in the executors of the two hosts,
+    /// RDMA, or a TCP connection.
+    pub transport: Transport,
+    /// Of a collective or a line: the sending and the receiving end in the executors of the two hosts,
     pub ends: [u32; 2],
     /// and its number among the QPs of that kind of its connection.
     pub index: u32,
@@ -111,7 +142,7 @@ pub struct QpInfo {
 impl QpInfo {
     /// It stands for a TCP connection.
     pub fn is_tcp(&self) -> bool {
-        matches!(self.role, Role::Flow { transport: Transport::Tcp, .. })
+        self.transport == Transport::Tcp
     }
 }
 
@@ -129,8 +160,6 @@ pub enum Role {
     Flow {
         /// Its number in the spec.
         number: u32,
-        /// What carries it.
-        transport: Transport,
     },
     /// Slices of a collective.
     Data {
@@ -145,6 +174,13 @@ pub enum Role {
         job: u32,
         /// Its connection there.
         connection: u32,
+    },
+    /// Messages of a line of a workload.
+    Line {
+        /// The workload.
+        workload: u32,
+        /// Its line.
+        line: u32,
     },
 }
 

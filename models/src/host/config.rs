@@ -21,6 +21,17 @@ pub struct HostConfig {
     pub channel_rate: Rate,
     /// A channel's thread block: waiting for a slice and posting the next one.
     pub slice_latency: Delta,
+    /// Latencies of NCCL's protocol LL.
+    #[serde(default = "ProtocolLatency::ll")]
+    pub ll: ProtocolLatency,
+    /// Latencies of NCCL's protocol LL128.
+    #[serde(default = "ProtocolLatency::ll128")]
+    pub ll128: ProtocolLatency,
+    /// busbw that the NVSwitch gives one GPU, the head of a part of the buffer, by adding up and
+    /// handing out (NVLS; from Hopper on).
+    pub nvls_rate: Rate,
+    /// Maker of the CPUs: NCCL's tuning model asks for it.
+    pub cpu: CpuVendor,
     /// From the start of a collective to its first slice: kernel launch.
     pub launch_latency: Delta,
     /// The CPU thread that drives the NIC: from a slice that is ready, or a completion, to its
@@ -32,6 +43,8 @@ pub struct HostConfig {
     pub gdr_flush: Delta,
     /// The way through host memory where GPUDirect is not used.
     pub host_memory: HostMemoryConfig,
+    /// TCP sockets, where NCCL uses them.
+    pub socket: SocketConfig,
     /// All NICs.
     pub nic: HostNicConfig,
     /// NICs one by one; if absent, as many as the topology has ports for, and the GPUs are split
@@ -48,13 +61,78 @@ impl Default for HostConfig {
             nvlink: NvlinkConfig::default(),
             channel_rate: Rate::from_gbps(200),
             slice_latency: Delta::from_us(2),
+            ll: ProtocolLatency::ll(),
+            ll128: ProtocolLatency::ll128(),
+            nvls_rate: Rate::from_mbps(461_600),
+            cpu: CpuVendor::Intel,
             launch_latency: Delta::from_ns(8400),
             proxy_latency: Delta::from_us(3),
             gdr: true,
             gdr_flush: Delta::from_us(2),
             host_memory: HostMemoryConfig::default(),
+            socket: SocketConfig::default(),
             nic: HostNicConfig::default(),
             nics: Vec::new(),
+        }
+    }
+}
+
+impl HostConfig {
+    /// GPUs are joined by NVLink: faster than any PCIe.
+    pub fn has_nvlink(&self) -> bool {
+        self.gpus > 1 && self.nvlink.rate > Rate::from_gbps(520)
+    }
+
+    /// They are joined by an NVSwitch that can add up what they have (NVLink SHARP): from Hopper on.
+    pub fn has_nvswitch_sums(&self) -> bool {
+        self.architecture >= Architecture::Hopper && self.gpus > 4 && self.has_nvlink()
+    }
+}
+
+/// What takes the place of `host.slice_latency`, `host.nvlink.latency` and `host.proxy_latency`
+/// under LL or LL128. A hop over NVLink takes the first two, one between hosts the first, the last
+/// twice, and PCIe: 0.6 and 2.7 us, 1.9 and 4 us, as NCCL's tuning model has it (graph/tuning.cc).
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProtocolLatency {
+    /// A channel's thread block.
+    pub slice: Delta,
+    /// NVLink.
+    pub nvlink: Delta,
+    /// The CPU thread that drives the NIC.
+    pub proxy: Delta,
+}
+
+impl ProtocolLatency {
+    fn ll() -> Self {
+        let [slice, nvlink, proxy] = [400, 200, 650].map(Delta::from_ns);
+        ProtocolLatency { slice, nvlink, proxy }
+    }
+
+    fn ll128() -> Self {
+        let [slice, nvlink, proxy] = [1000, 900, 1000].map(Delta::from_ns);
+        ProtocolLatency { slice, nvlink, proxy }
+    }
+}
+
+/// Maker of CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CpuVendor {
+    /// Intel.
+    Intel,
+    /// AMD.
+    Amd,
+    /// Arm, as NVIDIA Grace.
+    Arm,
+}
+
+impl CpuVendor {
+    /// NCCL_NET_OVERHEAD, of a step that goes to the network, in us.
+    pub const fn net_overhead_us(self) -> f64 {
+        match self {
+            CpuVendor::Amd => 2.0,
+            CpuVendor::Intel | CpuVendor::Arm => 1.0,
         }
     }
 }
@@ -65,6 +143,14 @@ impl Default for HostConfig {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Architecture {
+    /// MI100. RCCL searches channels as NCCL does before Hopper; that holds for all of AMD's.
+    Cdna,
+    /// MI210, MI250X (each of its dies is a GPU).
+    Cdna2,
+    /// MI300X, MI325X.
+    Cdna3,
+    /// MI350X, MI355X.
+    Cdna4,
     /// V100.
     Volta,
     /// A100.
@@ -75,11 +161,13 @@ pub enum Architecture {
     Blackwell,
 }
 
-/// `[host.nvlink]`
+/// `[host.nvlink]`: what joins the GPUs of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NvlinkConfig {
-    /// Of one GPU, each way.
+    /// Payload of one GPU, each way: all its links together, to a switch or straight to other GPUs
+    /// (NVLink, xGMI), as NCCL's constants give them (graph/topo.h: 20 to 20.6 of 25 GB/s a link);
+    /// PCIe's where nothing else joins all GPUs.
     pub rate: Rate,
     /// From the end of a transfer to its visibility at the other GPU.
     pub latency: Delta,
@@ -87,7 +175,7 @@ pub struct NvlinkConfig {
 
 impl Default for NvlinkConfig {
     fn default() -> Self {
-        NvlinkConfig { rate: Rate::from_gbps(2400), latency: Delta::from_ns(1400) }
+        NvlinkConfig { rate: Rate::from_gbps(1920), latency: Delta::from_ns(1400) }
     }
 }
 
@@ -104,6 +192,22 @@ pub struct HostMemoryConfig {
 impl Default for HostMemoryConfig {
     fn default() -> Self {
         HostMemoryConfig { rate: Rate::from_gbps(72), latency: Delta::from_us(1) }
+    }
+}
+
+/// `[host.socket]`: the kernel's TCP under NCCL's socket transport.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SocketConfig {
+    /// What the thread of one GPU copies into and out of its sockets, both together.
+    pub rate: Rate,
+    /// System calls and the kernel's way, at each end of a message.
+    pub latency: Delta,
+}
+
+impl Default for SocketConfig {
+    fn default() -> Self {
+        SocketConfig { rate: Rate::from_gbps(32), latency: Delta::from_us(15) }
     }
 }
 
@@ -147,6 +251,9 @@ pub struct HostNic {
     pub names: Vec<String>,
     /// The GPUs on the same PCIe switch; all if absent.
     pub affinity: Vec<u32>,
+    /// How far each GPU is, by number, as `nvidia-smi topo -m` shows it: instead of `affinity`,
+    /// `near` and `far`.
+    pub paths: Vec<PathType>,
     /// See `host.nic`.
     pub ports: Option<u32>,
     /// See `host.nic`.

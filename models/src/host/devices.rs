@@ -21,12 +21,11 @@ pub struct NicPlan {
     pub names: Vec<String>,
     /// To memory.
     pub pcie: PcieConfig,
-    /// The GPUs near it.
+    /// The GPUs next to it, by which rings pass; none if it is too far from all for NCCL to use it
+    /// beside the other NICs.
     pub affinity: Vec<u32>,
-    /// Path to these.
-    pub near: PathType,
-    /// Path to the others.
-    pub far: PathType,
+    /// How far each GPU is, by number.
+    pub paths: Vec<PathType>,
 }
 
 impl NicPlan {
@@ -37,7 +36,7 @@ impl NicPlan {
 
     /// How far a GPU is.
     pub fn path(&self, gpu: u32) -> PathType {
-        if self.affinity.contains(&gpu) { self.near } else { self.far }
+        self.paths.get(gpu as usize).copied().unwrap_or(PathType::Sys)
     }
 }
 
@@ -79,10 +78,8 @@ pub fn nics(config: &HostConfig, ports: u32) -> Result<Vec<NicPlan>, BuildError>
                 return Err(BuildError::new(key("names"), message));
             }
         }
-        if let Some(gpu) = nic.affinity.iter().find(|gpu| **gpu >= config.gpus) {
-            let message = format!("there is no GPU {gpu}: GPUs 0 to {} are there", config.gpus - 1);
-            return Err(BuildError::new(key("affinity"), message));
-        }
+        let (affinity, paths) = affinity(config, nic)
+            .map_err(|(field, message)| BuildError::new(key(field), message))?;
         let pcie = nic.pcie.unwrap_or(config.nic.pcie);
         if pcie.rate < Rate::from_mbps(1) {
             let message = format!("{} is out of range: at least 1Mbps is expected", pcie.rate);
@@ -95,13 +92,8 @@ pub fn nics(config: &HostConfig, ports: u32) -> Result<Vec<NicPlan>, BuildError>
             lag: nic.lag_port_select_mode.unwrap_or(config.nic.lag_port_select_mode),
             names,
             pcie,
-            // where nothing is said all are near
-            affinity: match nic.affinity.is_empty() {
-                true => (0..config.gpus).collect(),
-                false => nic.affinity.clone(),
-            },
-            near: nic.near.unwrap_or(config.nic.near),
-            far: nic.far.unwrap_or(config.nic.far),
+            affinity,
+            paths,
         });
         first_port += count;
     }
@@ -114,7 +106,60 @@ pub fn nics(config: &HostConfig, ports: u32) -> Result<Vec<NicPlan>, BuildError>
         );
         return Err(BuildError::new(key, message));
     }
+    let nearest = plans.iter().flat_map(|plan| &plan.paths).map(|path| path.of_nccl()).min();
+    for (plan, nic) in plans.iter_mut().zip(&listed).filter(|(_, nic)| !nic.paths.is_empty()) {
+        // the search first tries longer paths up to PXN, the type before PHB, and beyond only if
+        // it has found nothing (graph/search.cc, ncclTopoCompute)
+        let own = nic.paths.iter().map(|path| path.of_nccl()).min();
+        if own > nearest.max(Some(PathType::Pxb)) {
+            plan.affinity.clear();
+        }
+    }
     Ok(plans)
+}
+
+/// The GPUs next to a NIC, and its paths to all.
+type Nearness = (Vec<u32>, Vec<PathType>);
+
+/// How near a NIC is to the GPUs; or which key is wrong, and why.
+fn affinity(config: &HostConfig, nic: &HostNic) -> Result<Nearness, (&'static str, String)> {
+    let all = 0..config.gpus;
+    if nic.paths.is_empty() {
+        if let Some(gpu) = nic.affinity.iter().find(|gpu| **gpu >= config.gpus) {
+            let message = format!("there is no GPU {gpu}: GPUs 0 to {} are there", config.gpus - 1);
+            return Err(("affinity", message));
+        }
+        let (near, far) = (nic.near.unwrap_or(config.nic.near), nic.far.unwrap_or(config.nic.far));
+        // where nothing is said all are near
+        let affinity = match nic.affinity.is_empty() {
+            true => all.clone().collect(),
+            false => nic.affinity.clone(),
+        };
+        let paths = all.map(|gpu| if affinity.contains(&gpu) { near } else { far }).collect();
+        return Ok((affinity, paths));
+    }
+    let rivals = [
+        ("affinity", !nic.affinity.is_empty()),
+        ("near", nic.near.is_some()),
+        ("far", nic.far.is_some()),
+    ];
+    if let Some((rival, _)) = rivals.iter().find(|(_, given)| *given) {
+        return Err((
+            "paths",
+            format!("`paths` and `{rival}` say the same; one of them is expected"),
+        ));
+    }
+    if nic.paths.len() != config.gpus as usize {
+        let message = format!(
+            "{} paths; one for each of the {} GPUs (host.gpus) is expected",
+            nic.paths.len(),
+            config.gpus
+        );
+        return Err(("paths", message));
+    }
+    let nearest = nic.paths.iter().min();
+    let affinity = all.filter(|gpu| nic.paths.get(*gpu as usize) == nearest).collect();
+    Ok((affinity, nic.paths.clone()))
 }
 
 fn check(config: &HostConfig) -> Result<(), BuildError> {
@@ -125,6 +170,8 @@ fn check(config: &HostConfig) -> Result<(), BuildError> {
     for (key, rate) in [
         ("host.nvlink.rate", config.nvlink.rate),
         ("host.channel_rate", config.channel_rate),
+        ("host.nvls_rate", config.nvls_rate),
+        ("host.socket.rate", config.socket.rate),
         ("host.host_memory.rate", config.host_memory.rate),
     ] {
         if rate < Rate::from_mbps(1) {
@@ -202,8 +249,8 @@ impl HcaFilter {
         Ok(HcaFilter { exclude, exact, entries })
     }
 
-    /// mlx5 devices have one port, number 1.
-    fn takes(&self, name: &str) -> bool {
+    /// Whether it leaves a device of this name. mlx5 devices have one port, number 1.
+    pub fn takes(&self, name: &str) -> bool {
         let matches = |(entry, port): &(String, Option<u32>)| {
             let named = if self.exact { name == entry } else { name.starts_with(entry.as_str()) };
             named && port.is_none_or(|port| port == 1)
@@ -262,6 +309,40 @@ mod tests {
         assert_eq!(plans[3].names, ["mlx5_6", "mlx5_7"]);
         assert_eq!((plans[3].path(6), plans[3].path(0)), (PathType::Pxb, PathType::Sys));
         assert_eq!(nics(&host(2, NicMode::Merged), 7).unwrap_err().key, "host.nic.ports");
+    }
+
+    #[test]
+    fn paths_say_how_far_each_gpu_is() {
+        use PathType::{Node, Phb, Pix, Pxb, Sys};
+        let mut config = host(1, NicMode::Rails);
+        config.gpus = 4;
+        let nic = |paths: &[PathType]| HostNic { paths: paths.to_vec(), ..HostNic::default() };
+        config.nics = vec![
+            nic(&[Pix, Pxb, Node, Sys]),
+            nic(&[Node, Node, Pxb, Pxb]),
+            nic(&[Phb, Sys, Sys, Sys]),
+        ];
+        let plans = nics(&config, 3).unwrap();
+        assert_eq!(plans[0].affinity, [0]);
+        assert_eq!([0, 1, 2, 3].map(|gpu| plans[0].path(gpu)), [Pix, Pxb, Node, Sys]);
+        // next to two GPUs, behind several switches
+        assert_eq!(plans[1].affinity, [2, 3]);
+        // beyond the host bridge, where others are not: no ring begins there
+        assert_eq!(plans[2].affinity, [0; 0]);
+        // to NCCL, NODE is PHB: alone with its like it is used
+        config.nics = vec![nic(&[Phb, Sys, Sys, Sys]), nic(&[Sys, Sys, Node, Node])];
+        let affinity = nics(&config, 2).unwrap().into_iter().map(|plan| plan.affinity);
+        assert_eq!(affinity.collect::<Vec<_>>(), [vec![0], vec![2, 3]]);
+
+        config.nics[1].near = Some(Pix);
+        let error = nics(&config, 2).unwrap_err();
+        assert_eq!(error.key, "host.nics[1].paths");
+        assert!(error.message.contains("`paths` and `near`"), "{error}");
+        config.nics[1] = nic(&[Pix; 3]);
+        assert_eq!(
+            nics(&config, 2).unwrap_err().to_string(),
+            "host.nics[1].paths: 3 paths; one for each of the 4 GPUs (host.gpus) is expected"
+        );
     }
 
     #[test]

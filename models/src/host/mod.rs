@@ -4,7 +4,7 @@ mod config;
 mod devices;
 
 pub use config::{
-    Architecture, HostConfig, HostMemoryConfig, HostNic, HostNicConfig, LagPortSelectMode, NicMode,
-    NvlinkConfig, PathType, PcieConfig,
+    Architecture, CpuVendor, HostConfig, HostMemoryConfig, HostNic, HostNicConfig,
+    LagPortSelectMode, NicMode, NvlinkConfig, PathType, PcieConfig, ProtocolLatency, SocketConfig,
 };
 pub use devices::{Device, HcaFilter, NicPlan, devices, nics};

@@ -61,7 +61,7 @@ impl Early {
         let receipt = match &mut self.keeps {
             Keeps::Nothing => responder.on_data(now, packet.psn, flags, params),
             Keeps::Data(receiver) => return receiver.on_data(packet.psn, flags, params),
-            Keeps::Tcp(tcp) => tcp.on_segment(packet.psn, packet.ack_req()),
+            Keeps::Tcp(tcp) => return tcp.on_segment(packet.psn, packet.ack_req(), packet.last()),
         };
         (receipt, u32::from(receipt.accepted && packet.last()))
     }

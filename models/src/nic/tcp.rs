@@ -9,11 +9,14 @@ pub struct TcpReceiver {
     kept: Kept,
     /// The gap at this segment was reported.
     reported: Option<u32>,
+    /// Segments that came early and end their message.
+    ends: Vec<u32>,
 }
 
 impl TcpReceiver {
-    /// A segment arrives. [`Reply::Nak`] stands for the duplicate ACKs of a gap: one for each.
-    pub fn on_segment(&mut self, number: u32, ack_req: bool) -> Receipt {
+    /// A segment arrives, the `last` one of its message or not; also says how many messages are whole
+    /// by it, without a gap. [`Reply::Nak`] stands for the duplicate ACKs of a gap: one for each.
+    pub fn on_segment(&mut self, number: u32, ack_req: bool, last: bool) -> (Receipt, u32) {
         let duplicate = !self.kept.keep(number);
         let expected = self.kept.expected();
         let filled = !duplicate && number < expected;
@@ -28,7 +31,13 @@ impl TcpReceiver {
         } else {
             Reply::None
         };
-        Receipt { accepted: !duplicate, first: false, duplicate, reply }
+        if last && !duplicate {
+            self.ends.push(number);
+        }
+        let before = self.ends.len();
+        self.ends.retain(|end| *end >= expected);
+        let whole = (before - self.ends.len()) as u32;
+        (Receipt { accepted: !duplicate, first: false, duplicate, reply }, whole)
     }
 }
 
@@ -40,7 +49,7 @@ mod tests {
     fn each_gap_is_told_once_and_what_came_early_is_kept() {
         let mut receiver = TcpReceiver::default();
         let mut reply = |number, ack_req| {
-            let receipt = receiver.on_segment(number, ack_req);
+            let (receipt, _) = receiver.on_segment(number, ack_req, false);
             (receipt.accepted, receipt.reply)
         };
         assert_eq!(reply(0, false), (true, Reply::None));
@@ -55,5 +64,16 @@ mod tests {
         assert_eq!(reply(5, false), (true, Reply::Ack(6)));
         assert_eq!(reply(7, false), (true, Reply::None));
         assert_eq!(reply(8, true), (true, Reply::Ack(8)));
+    }
+
+    #[test]
+    fn messages_count_when_nothing_before_them_is_missing() {
+        let mut receiver = TcpReceiver::default();
+        // segments 1 and 3 end messages; 1 is lost and comes last
+        let mut whole = |number, last| receiver.on_segment(number, last, last).1;
+        assert_eq!(
+            [whole(0, false), whole(2, false), whole(3, true), whole(1, true)],
+            [0, 0, 0, 2]
+        );
     }
 }

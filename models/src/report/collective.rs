@@ -3,12 +3,13 @@
 use sim_core::{Delta, Time};
 
 use super::{CollectiveReport, FlowStatus};
+use crate::collective::Candidate;
 use crate::fabric::{Outcome, Plan, Role};
 use crate::probe::Probe;
 
 /// One entry for each collective.
 pub(super) fn reports<P: Probe>(outcome: &Outcome<P>, plan: &Plan) -> Vec<CollectiveReport> {
-    (0..plan.wiring.jobs.len() as u32).map(|job| report(outcome, plan, job)).collect()
+    (0..plan.wiring.collectives().len() as u32).map(|job| report(outcome, plan, job)).collect()
 }
 
 fn report<P: Probe>(outcome: &Outcome<P>, plan: &Plan, number: u32) -> CollectiveReport {
@@ -24,7 +25,7 @@ fn report<P: Probe>(outcome: &Outcome<P>, plan: &Plan, number: u32) -> Collectiv
     // a CTS that cannot be delivered stops a ring as well as data
     let of_job = |role: Role| match role {
         Role::Data { job, .. } | Role::Cts { job, .. } => job == number,
-        Role::Flow { .. } => false,
+        Role::Flow { .. } | Role::Line { .. } => false,
     };
     let senders = plan.wiring.qps.iter().zip(&fabric.senders);
     let failed = senders
@@ -32,8 +33,8 @@ fn report<P: Probe>(outcome: &Outcome<P>, plan: &Plan, number: u32) -> Collectiv
         .any(|(_, sender)| sender.state == crate::nic::SenderState::Failed);
     let [repeats, timed] = job.repeats();
     let end = |repeat: u32| {
-        let ends = of_hosts().map(|executor| executor.ends(number)[repeat as usize]);
-        ends.max().unwrap_or(Time::ZERO)
+        let ends = of_hosts().filter_map(|executor| executor.ends(number).get(repeat as usize));
+        ends.max().copied().unwrap_or(Time::ZERO)
     };
     let begin = match repeats - timed {
         0 => job.start,
@@ -47,13 +48,17 @@ fn report<P: Probe>(outcome: &Outcome<P>, plan: &Plan, number: u32) -> Collectiv
     let waits = of_hosts().map(|executor| executor.waits(number, outcome.end));
     let waits = waits.fold([Delta::ZERO; 2], |sum, wait| [sum[0] + wait[0], sum[1] + wait[1]]);
     let span = if done { end(repeats - 1) } else { outcome.end }.since(job.start).as_secs();
-    let lanes = f64::from(ranks) * job.lanes.len() as f64;
+    let lanes = job.lanes.iter().map(|lane| lane.len()).sum::<usize>() as f64;
     let share = |wait: Delta| if span > 0.0 { wait.as_secs() / span / lanes } else { 0.0 };
+    let candidates = &job.choice.candidates;
     CollectiveReport {
         name: job.config.name.clone(),
         op: job.config.op.name().to_owned(),
         algorithm: job.pattern.name().to_owned(),
-        protocol: plan.spec.nccl.proto.name().to_owned(),
+        protocol: job.protocol().name().to_owned(),
+        root: job.config.op.has_root().then_some(job.config.root),
+        model_time_s: candidates.first().map(|best| best.time_us / 1e6),
+        alternatives: alternatives(candidates),
         nodes: job.nodes,
         ranks,
         channels: job.channels,
@@ -77,4 +82,14 @@ fn report<P: Probe>(outcome: &Outcome<P>, plan: &Plan, number: u32) -> Collectiv
         estimated_error: None,
         simulated_share: None,
     }
+}
+
+/// What NCCL's tuning model thinks of all but the first, in words.
+fn alternatives(candidates: &[Candidate]) -> Option<String> {
+    let others = candidates.get(1..)?.iter();
+    let words = others.map(|other| {
+        let Candidate { algorithm, protocol, time_us } = other;
+        format!("{} {} {time_us:.1} us", algorithm.name(), protocol.name())
+    });
+    Some(words.collect::<Vec<_>>().join(", "))
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use sim_core::{Fingerprint, Time};
 
 use super::{
-    CollectiveReport, FlowReport, FlowStatus, Held, Name, NicReport, OpenPause, OutcomeKind,
-    Pauses, Performance, PortReport, PriorityReport, Report, SCHEMA, StormReport, Totals,
-    WatchdogReport, WatchdogStatus, collective, deadlock, ideal,
+    FlowReport, FlowStatus, Held, Name, NicReport, OpenPause, OutcomeKind, Pauses, Performance,
+    PortReport, PriorityReport, Report, SCHEMA, StormReport, Totals, WatchdogReport,
+    WatchdogStatus, collective, deadlock, ideal, program, training,
 };
 use crate::counters::{DropReason, NicCounters, PortCounters};
 use crate::fabric::{Fabric, Outcome, Plan, Role, StopReason};
@@ -36,7 +36,12 @@ pub fn make_with<P: Probe>(
     let ports: Vec<PortReport> =
         (0..plan.wiring.wires.len()).map(|port| context.port(port, &names)).collect();
     let collectives = collective::reports(outcome, plan);
-    let outcome_kind = context.outcome_kind(&flows, &collectives);
+    let trainings = training::reports(outcome, plan);
+    let statuses = collectives.iter().map(|collective| collective.status);
+    let statuses = statuses.chain(trainings.iter().map(|training| training.status));
+    let programs = program::reports(outcome, plan);
+    let statuses = statuses.chain(programs.iter().map(|program| program.status));
+    let outcome_kind = context.outcome_kind(&flows, statuses);
     let deadlocks = match outcome_kind {
         OutcomeKind::Deadlock => deadlock::deadlocks(outcome),
         _ => Vec::new(),
@@ -53,6 +58,8 @@ pub fn make_with<P: Probe>(
         packet_hops: outcome.fabric.tally.packet_hops,
         flows,
         collectives,
+        trainings,
+        programs,
         ports,
         nics: context.nics(&names),
         totals: context.totals(),
@@ -93,6 +100,8 @@ struct Context<'a, P: Probe> {
     window: [Time; 2],
     /// By collective: all its ranks have finished.
     finished: Vec<bool>,
+    /// The same by workload.
+    finished_lines: Vec<bool>,
 }
 
 impl<'a, P: Probe> Context<'a, P> {
@@ -100,16 +109,21 @@ impl<'a, P: Probe> Context<'a, P> {
         let window = plan.wiring.measure.map(|edge| edge.min(outcome.end));
         let jobs = 0..plan.wiring.jobs.len() as u32;
         let finished = jobs.map(|job| outcome.finished(job)).collect();
-        Context { outcome, fabric: &outcome.fabric, plan, pauses, window, finished }
+        let workloads = 0..plan.wiring.workloads.len() as u32;
+        let done = |workload| outcome.players(workload).iter().all(|player| player.is_done());
+        let finished_lines = workloads.map(done).collect();
+        Context { outcome, fabric: &outcome.fabric, plan, pauses, window, finished, finished_lines }
     }
 
-    fn outcome_kind(&self, flows: &[FlowReport], collectives: &[CollectiveReport]) -> OutcomeKind {
-        let statuses = || {
-            let flows = flows.iter().map(|flow| flow.status);
-            flows.chain(collectives.iter().map(|collective| collective.status))
-        };
+    /// `jobs`: how collectives and training jobs stand.
+    fn outcome_kind(
+        &self,
+        flows: &[FlowReport],
+        jobs: impl Iterator<Item = FlowStatus>,
+    ) -> OutcomeKind {
+        let statuses = flows.iter().map(|flow| flow.status).chain(jobs);
         let mut unfinished =
-            statuses().filter(|s| matches!(s, FlowStatus::Unfinished | FlowStatus::Pending));
+            statuses.filter(|s| matches!(s, FlowStatus::Unfinished | FlowStatus::Pending));
         match self.outcome.reason {
             StopReason::Owner => OutcomeKind::Interrupted,
             _ if !self.outcome.circles.is_empty() => OutcomeKind::Deadlock,
@@ -130,13 +144,19 @@ impl<'a, P: Probe> Context<'a, P> {
         let name = |node: u32| names.nodes[node as usize].clone();
         let job = match info.role {
             Role::Data { job, .. } => Some(job),
-            Role::Flow { .. } | Role::Cts { .. } => None,
+            Role::Flow { .. } | Role::Cts { .. } | Role::Line { .. } => None,
         };
-        let done = job.is_some_and(|job| self.finished[job as usize]);
+        let line = match info.role {
+            Role::Line { workload, .. } => Some(workload),
+            _ => None,
+        };
+        let workload = line.or_else(|| job.and_then(|job| wiring.workload_of(job)));
+        let done = job.is_some_and(|job| self.finished[job as usize])
+            || line.is_some_and(|workload| self.finished_lines[workload as usize]);
         let status = match (sender.state, sender.finished_at, info.bytes) {
             (SenderState::Failed, ..) => FlowStatus::QpError,
             _ if done => FlowStatus::Completed,
-            _ if job.is_some() => FlowStatus::Unfinished,
+            _ if job.or(line).is_some() => FlowStatus::Unfinished,
             (_, Some(_), _) => FlowStatus::Completed,
             (_, None, None) => FlowStatus::Unlimited,
             _ if sender.starts_at > self.outcome.end => FlowStatus::Pending,
@@ -168,7 +188,16 @@ impl<'a, P: Probe> Context<'a, P> {
             id: qp as u32,
             source: name(info.source),
             target: name(info.target),
-            collective: job,
+            collective: job.filter(|_| workload.is_none()),
+            training: workload.and_then(|workload| {
+                let trainings = &wiring.trainings;
+                let place = trainings.iter().position(|training| training.workload == workload);
+                place.map(|place| place as u32)
+            }),
+            program: line.and_then(|workload| {
+                let place = wiring.schedules.iter().position(|number| *number == workload);
+                place.map(|place| place as u32)
+            }),
             source_port: info.tuple.source_port,
             priority: sender.priority,
             bytes: size,
@@ -367,6 +396,11 @@ impl<'a, P: Probe> Context<'a, P> {
         for executor in self.fabric.executors.iter().flatten() {
             let jobs = 0..self.plan.wiring.jobs.len() as u32;
             jobs.flat_map(|job| executor.ends(job)).for_each(|end| print.add(end.ps()));
+        }
+        for workload in 0..self.plan.wiring.workloads.len() as u32 {
+            let players = self.outcome.players(workload);
+            let records = players.iter().flat_map(|player| player.records());
+            records.for_each(|record| print.add(record.end.ps()));
         }
         for port in &self.fabric.ports {
             let counters = &port.aside.counters;

@@ -8,7 +8,10 @@ mod ideal;
 mod make;
 mod name;
 mod pauses;
+mod program;
 mod series;
+mod timeline;
+mod training;
 
 use std::collections::BTreeMap;
 
@@ -19,7 +22,10 @@ use crate::switch::{StormFrames, WatchdogAction};
 pub use make::{make, make_with};
 pub use name::Name;
 pub use pauses::{Held, PauseEdge, PauseRoot, PauseRow, PauseTree, Pauses, Root, RootKind};
+pub use program::ProgramReport;
 pub use series::{FlowSeries, PortSeries, Series, series};
+pub use timeline::LaneSpan;
+pub use training::{CommunicatorReport, RankReport, StepReport, StragglerReport, TrainingReport};
 
 /// Version of the layout of `report.json`.
 pub const SCHEMA: u32 = 1;
@@ -68,6 +74,12 @@ pub struct Report {
     /// One per collective and size.
     #[serde(default)]
     pub collectives: Vec<CollectiveReport>,
+    /// One per training job.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trainings: Vec<TrainingReport>,
+    /// One per GOAL schedule.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<ProgramReport>,
     /// One per port.
     pub ports: Vec<PortReport>,
     /// One per NIC port, under mlx5's names.
@@ -148,6 +160,16 @@ pub struct CollectiveReport {
     pub algorithm: String,
     /// `Simple`
     pub protocol: String,
+    /// Rank that it comes from or goes to; absent where there is none.
+    #[serde(default)]
+    pub root: Option<u32>,
+    /// Time that NCCL's tuning model gives for this algorithm and protocol; absent if it was not
+    /// asked.
+    #[serde(default)]
+    pub model_time_s: Option<f64>,
+    /// What else it might have taken, with times: `Ring LL 80.2 us, Tree LL 95.1 us`.
+    #[serde(default)]
+    pub alternatives: Option<String>,
     /// Hosts that take part.
     pub nodes: u32,
     /// GPUs that take part.
@@ -190,6 +212,13 @@ pub struct CollectiveReport {
     pub simulated_share: Option<f64>,
 }
 
+impl FlowReport {
+    /// Whether it is one of point traffic.
+    pub fn is_point(&self) -> bool {
+        self.collective.is_none() && self.training.is_none() && self.program.is_none()
+    }
+}
+
 /// Where a flow stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -218,6 +247,12 @@ pub struct FlowReport {
     /// Index of the collective whose QP it is, among those of its run; absent for point traffic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collective: Option<u32>,
+    /// Index of the training job whose QP it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub training: Option<u32>,
+    /// Index of the GOAL schedule whose QP it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<u32>,
     /// UDP source port.
     pub source_port: u16,
     /// Priority of its data at the NIC.

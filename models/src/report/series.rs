@@ -1,5 +1,6 @@
 //! Time series of a run, from its samples.
 
+use super::timeline::{LaneSpan, timeline};
 use crate::fabric::{Outcome, Plan, PortSample, QpSample};
 use crate::ids::{NodeId, PortId};
 use crate::probe::Probe;
@@ -13,6 +14,8 @@ pub struct Series {
     pub ports: Vec<PortSeries>,
     /// One per sampled flow.
     pub flows: Vec<FlowSeries>,
+    /// What the lanes of collectives did; always there.
+    pub lanes: Vec<LaneSpan>,
 }
 
 /// A port over time.
@@ -49,13 +52,14 @@ pub struct FlowSeries {
     pub goodput_bps: Vec<f64>,
 }
 
-/// The series of a run; empty if nothing was sampled.
+/// The series of a run; only `lanes` if nothing was sampled.
 pub fn series<P: Probe>(outcome: &Outcome<P>, plan: &Plan) -> Series {
     let samples = &outcome.fabric.samples;
+    let lanes = timeline(outcome, plan);
     let wiring = &plan.wiring;
     let time_s: Vec<f64> = samples.iter().map(|sample| sample.time.as_secs()).collect();
     if samples.is_empty() {
-        return Series::default();
+        return Series { lanes, ..Series::default() };
     }
     let per_second = |values: &dyn Fn(usize) -> f64| -> Vec<f64> {
         let step = |i: usize| match i {
@@ -90,5 +94,5 @@ pub fn series<P: Probe>(outcome: &Outcome<P>, plan: &Plan) -> Series {
     };
     let ports = wiring.sampled_ports.iter().enumerate().map(port).collect();
     let flows = (0..wiring.sampled_qps as usize).map(flow).collect();
-    Series { time_s, ports, flows }
+    Series { time_s, ports, flows, lanes }
 }

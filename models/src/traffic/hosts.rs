@@ -124,6 +124,7 @@ impl JsonSchema for Hosts {
 }
 
 /// The hosts of a topology, by number and name.
+#[derive(Clone, Debug)]
 pub struct Directory<'a> {
     topology: &'a Topology,
     hosts: Vec<NodeId>,
@@ -148,7 +149,7 @@ impl<'a> Directory<'a> {
         &self.hosts
     }
 
-    pub(super) fn find(&self, host: &HostRef, key: &str) -> Result<NodeId, BuildError> {
+    pub(crate) fn find(&self, host: &HostRef, key: &str) -> Result<NodeId, BuildError> {
         let refuse = |message: String| Err(BuildError::new(key, message));
         match host {
             HostRef::Number(number) => match self.hosts.get(*number as usize) {

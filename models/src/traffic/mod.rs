@@ -22,7 +22,9 @@ pub use sizes::{PublishedSizes, Sizes};
 use crate::collective::CollectiveConfig;
 use crate::error::BuildError;
 use crate::ids::NodeId;
+use crate::program::ProgramConfig;
 use crate::topology::Topology;
+use crate::training::TrainingConfig;
 
 /// More flows than this are refused before they take memory.
 pub const FLOWS_MAX: usize = 50_000_000;
@@ -42,6 +44,10 @@ pub enum TrafficConfig {
     Flows(FlowsConfig),
     /// An operation of NCCL's over the GPUs of hosts.
     Collective(CollectiveConfig),
+    /// Training steps: compute times, and the collectives between them.
+    Training(TrainingConfig),
+    /// An algorithm of MSCCL, or a GOAL schedule.
+    Program(ProgramConfig),
 }
 
 impl TrafficConfig {
@@ -53,6 +59,8 @@ impl TrafficConfig {
             TrafficConfig::Poisson(section) => &section.name,
             TrafficConfig::Flows(section) => &section.name,
             TrafficConfig::Collective(section) => &section.name,
+            TrafficConfig::Training(section) => &section.name,
+            TrafficConfig::Program(section) => &section.name,
         }
     }
 
@@ -63,7 +71,9 @@ impl TrafficConfig {
             TrafficConfig::Permutation(section) => (section.dscp, section.transport),
             TrafficConfig::Poisson(section) => (section.dscp, section.transport),
             TrafficConfig::Flows(section) => (section.dscp, section.transport),
-            TrafficConfig::Collective(_) => (None, Transport::Rc),
+            TrafficConfig::Collective(_)
+            | TrafficConfig::Training(_)
+            | TrafficConfig::Program(_) => (None, Transport::Rc),
         }
     }
 }
@@ -115,7 +125,9 @@ pub fn flows(
             TrafficConfig::Permutation(permutation) => plan.permutation(permutation)?,
             TrafficConfig::Poisson(poisson) => plan.poisson(poisson)?,
             TrafficConfig::Flows(list) => plan.list(list)?,
-            TrafficConfig::Collective(_) => {}
+            TrafficConfig::Collective(_)
+            | TrafficConfig::Training(_)
+            | TrafficConfig::Program(_) => {}
         }
     }
     Ok(flows)

@@ -2,6 +2,8 @@
 
 #![allow(dead_code)]
 
+pub(crate) mod programs;
+
 use std::sync::Arc;
 
 use models::collective::NcclConfig;
@@ -50,6 +52,8 @@ pub(crate) fn spec(
         nics,
         flows: flows.into(),
         collectives: vec![],
+        trainings: vec![],
+        schedules: vec![],
         sections: vec![],
         faults: vec![],
         settings: vec![],

@@ -91,6 +91,13 @@ impl Notes<'_> {
                 self.say(Severity::Warning, "nccl.IB_TC", text);
             }
         }
+        for (name, why) in &plan.spec.nccl.ignored {
+            self.say(
+                Severity::Warning,
+                &format!("nccl.{name}"),
+                format!("{name} is ignored: {why}"),
+            );
+        }
         for dma in &plan.wiring.dmas {
             let text = format!("PCIe of some NICs carries {}, less than their ports", dma.rate);
             self.say(Severity::Info, "host.nic.pcie.rate", text);

@@ -84,7 +84,7 @@ impl Notes<'_> {
                 ("nic.transport.timeout", transport.timeout.into(), transport.retry_cnt.into())
             }));
         }
-        if !spec.collectives.is_empty() {
+        if !spec.collectives.is_empty() || !spec.trainings.is_empty() {
             let nccl = &spec.nccl;
             waits.push(("nccl.IB_TIMEOUT", nccl.ib_timeout, nccl.ib_retry_cnt));
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use models::collective::Link;
+use models::collective::{Link, Pattern};
 use models::fabric::{DmaInfo, Plan, Role};
 use models::host::{HostConfig, NicMode, nics};
 use models::ids::{NodeId, PortId};
@@ -29,9 +29,17 @@ pub(super) fn findings(
             continue;
         }
         let Some(job) = Job::new(report, plan, flows, number, collective) else { continue };
-        let limits = [job.gdr_off(), job.pcie_limited(), job.few_channels(), job.nvlink_limited()];
-        let limited = limits.iter().any(Option::is_some);
+        let limits = [
+            job.by_sockets(),
+            job.gdr_off(),
+            job.pcie_limited(),
+            job.few_channels(),
+            job.nvlink_limited(),
+        ];
+        // what takes little is said, and explains nothing
+        let limited = limits.iter().flatten().any(|found| found.severity > Severity::Info);
         let mut found: Vec<Finding> = limits.into_iter().flatten().collect();
+        found.extend(job.forced());
         found.extend(job.lossy_class());
         found.extend(job.bond_imbalance());
         found.extend(job.paused_by_others());
@@ -70,7 +78,8 @@ pub fn ceiling(plan: &Plan, job: u32) -> Option<f64> {
     };
     let planned = &wiring.jobs[job as usize];
     if planned.is_ring() {
-        return hosts.into_iter().map(payload).min_by(f64::total_cmp);
+        let narrowest = hosts.into_iter().map(payload).min_by(f64::total_cmp)?;
+        return Some(narrowest * planned.protocol().efficiency());
     }
     let mut leaves: BTreeMap<u32, f64> = BTreeMap::new();
     for joined in planned.connections.iter().filter(|c| matches!(c.link, Link::Remote { .. })) {
@@ -124,6 +133,11 @@ impl<'a> Job<'a> {
     /// True if its data goes around rings.
     pub(super) fn is_ring(&self) -> bool {
         self.plan.wiring.jobs[self.number as usize].is_ring()
+    }
+
+    /// True if NVSwitches add up, and neither thread blocks nor NVLink's rate are what limits.
+    fn by_nvswitch(&self) -> bool {
+        matches!(self.plan.wiring.jobs[self.number as usize].pattern, Pattern::NvlsTree { .. })
     }
 
     /// busbw over the ceiling; 0 if it did not end.
@@ -201,6 +215,10 @@ impl<'a> Job<'a> {
 
     /// The traffic class is not one that PFC protects.
     fn lossy_class(&self) -> Option<Finding> {
+        // TCP is at home there
+        if self.plan.spec.nccl.sockets().is_some() {
+            return None;
+        }
         let lossy = self.qps.iter().find_map(|qp| {
             let qp = &self.plan.wiring.qps[*qp];
             let nic = self.plan.spec.nics[qp.source as usize].as_ref()?;
@@ -228,45 +246,6 @@ impl<'a> Job<'a> {
         let mut found = finding("lossy_class", Severity::Warning, text, evidence, remedy);
         found.set =
             lossless.map(|(dscp, _)| format!("nccl.IB_TC={}", dscp << 2)).into_iter().collect();
-        Some(found)
-    }
-
-    /// Slices go through host memory.
-    fn gdr_off(&self) -> Option<Finding> {
-        let job = &self.plan.wiring.jobs[self.number as usize];
-        let off = job.connections.iter().filter_map(|connection| match &connection.link {
-            Link::Remote { gdr, .. } if *gdr != [true; 2] => Some((connection, *gdr)),
-            _ => None,
-        });
-        let off: Vec<_> = off.collect();
-        let (first, gdr) = off.first()?;
-        let rank = job.ranks[if gdr[0] { first.to } else { first.from } as usize];
-        let config = self.plan.spec.hosts[rank.host.index()].as_deref()?;
-        let level = self.plan.spec.nccl.net_gdr_level.0;
-        let (why, set, remedy) = if config.gdr {
-            let why = format!(
-                "the GPU and the NIC are farther apart than NET_GDR_LEVEL = {} allows",
-                level.name()
-            );
-            let remedy = "let data use NICs next to its GPUs (host.nics[].affinity, IB_HCA)";
-            (why, None, remedy)
-        } else {
-            let remedy = "load nvidia-peermem (or use dma-buf): host.gdr = true";
-            ("GPUDirect RDMA is off".to_owned(), Some("host.gdr=true"), remedy)
-        };
-        let text = format!(
-            "{}: {} of its {} connections between servers go through host memory at {} a GPU ({} is \
-             one end): {why}",
-            self.name(),
-            off.len(),
-            job.connections.iter().filter(|c| matches!(c.link, Link::Remote { .. })).count(),
-            config.host_memory.rate,
-            self.plan.wiring.topology.node(rank.host).name
-        );
-        let evidence = [("connections", json!(off.len()))];
-        let mut found =
-            finding("gdr_off", Severity::Warning, text, evidence, Some(remedy.to_owned()));
-        found.set = set.map(str::to_owned).into_iter().collect();
         Some(found)
     }
 
@@ -312,6 +291,9 @@ impl<'a> Job<'a> {
 
     /// The thread blocks of all channels together are slower than the NICs.
     fn few_channels(&self) -> Option<Finding> {
+        if self.by_nvswitch() {
+            return None;
+        }
         let channels = self.collective.channels;
         // all wait for the slowest server
         let (host, config) = self.slowest(|config| config.channel_rate)?;
@@ -371,17 +353,21 @@ impl<'a> Job<'a> {
             return None;
         }
         let (host, config) = self.slowest(|config| config.nvlink.rate)?;
-        let rate = config.nvlink.rate.bps() as f64 / 8e9;
+        // of the GPUs of a host one sends by a NIC, on each ring
+        let gpus = f64::from(self.collective.ranks) / f64::from(self.collective.nodes);
+        let rate = config.nvlink.rate.bps() as f64 / 8e9 * gpus / (gpus - 1.0);
         if rate > 0.98 * self.ceiling || self.collective.ranks == self.collective.nodes {
             return None;
         }
         let text = format!(
-            "{}: the links between the GPUs of {host} carry {rate:.1} GB/s, its NICs {:.1}",
+            "{}: rings over the links between the GPUs of {host} carry {rate:.1} GB/s, over its NICs \
+             {:.1}",
             self.name(),
             self.ceiling
         );
         let evidence = [("nvlink_gbytes_per_s", json!(rate))];
-        Some(finding("nvlink_limited", Severity::Warning, text, evidence, None))
+        let severity = if rate < 0.9 * self.ceiling { Severity::Warning } else { Severity::Info };
+        Some(finding("nvlink_limited", severity, text, evidence, None))
     }
 
     /// The QPs of a bond use its ports unevenly.

@@ -320,7 +320,7 @@ pub(super) fn retries_exceeded(
     let mut found = finding("qp_error", Severity::Error, text, evidence, Some(remedy));
     found.set = slow.into_iter().map(|(_, set)| set).collect();
     if let Role::Data { job, .. } | Role::Cts { job, .. } = qp.role {
-        found.collective = Some(job);
+        found.collective = Some(job).filter(|job| plan.wiring.workload_of(*job).is_none());
     }
     Some(found)
 }
@@ -410,7 +410,7 @@ impl Names<'_> {
         let info = &self.plan.wiring.qps[qp];
         let what = match info.role {
             Role::Flow { number, .. } => format!("flow {number}"),
-            Role::Data { .. } => format!("QP {qp}"),
+            Role::Data { .. } | Role::Line { .. } => format!("QP {qp}"),
             Role::Cts { .. } => format!("QP {qp} (CTS)"),
         };
         format!("{what} from {} to {}", self.host(info.source), self.host(info.target))

@@ -96,7 +96,8 @@ pub(super) fn idle_ports(report: &Report, plan: &Plan) -> Option<Finding> {
         ("hosts", json!(found.len())),
     ];
     let mut found = finding("idle_ports", Severity::Warning, text, evidence, Some(remedy));
-    found.collective = worst.collective.filter(|_| hca.is_some());
+    found.collective =
+        worst.collective.filter(|job| hca.is_some() && plan.wiring.workload_of(*job).is_none());
     found.set = set;
     Some(found)
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use models::collective::Protocol;
 use models::fabric::{Plan, QpInfo};
 use models::ids::NodeId;
 use models::report::{Finding, Report, Severity};
@@ -23,8 +24,9 @@ const BUFFSIZE: [u64; 2] = [4 << 20, 64 << 20];
 impl Job<'_> {
     /// The finding about what a ring waits for if it is slow and no link, queue or loss is to blame.
     pub(super) fn without_congestion(&self) -> Option<Finding> {
-        // what follows is the arithmetic of rings
-        if !self.is_ring() {
+        // what follows is the arithmetic of rings under Simple
+        let job = &self.plan.wiring.jobs[self.number as usize];
+        if !self.is_ring() || job.config.op.has_root() || job.protocol() != Protocol::Simple {
             return None;
         }
         let [slice, slot] = self.slices();
@@ -48,10 +50,11 @@ impl Job<'_> {
 
     /// Bytes of the largest slice of its programs, and those that a slot of NCCL's buffers takes.
     fn slices(&self) -> [u64; 2] {
-        let program = self.plan.wiring.jobs[self.number as usize].program(0, 0);
+        let job = &self.plan.wiring.jobs[self.number as usize];
+        let program = job.program(0, 0);
         let steps = program.loop_steps().min(program.len());
         let chunk = (0..steps).map(|step| program.step(step).bytes).max().unwrap_or(0);
-        let slot = self.plan.spec.nccl.slot();
+        let slot = job.buffers.slot;
         [program.slice(chunk, 0, slot), slot]
     }
 

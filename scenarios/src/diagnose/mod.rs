@@ -12,6 +12,7 @@ mod rank;
 mod recovery;
 mod sharing;
 mod storms;
+mod transport;
 mod trial;
 mod uplinks;
 
@@ -30,7 +31,7 @@ pub use collective::ceiling;
 pub use trial::try_remedies;
 
 /// The kinds of findings.
-pub const KINDS: [&str; 40] = [
+pub const KINDS: [&str; 42] = [
     "deadlock",
     "lossless_drops",
     "qp_error",
@@ -48,6 +49,8 @@ pub const KINDS: [&str; 40] = [
     "nic_limited",
     "lossy_class",
     "gdr_off",
+    "sockets",
+    "algorithm_forced",
     "pcie_limited",
     "few_channels",
     "nvlink_limited",

@@ -169,6 +169,12 @@ impl Told<'_> {
                     name => name.to_owned(),
                 }
             }
+            Role::Line { workload, .. } => {
+                match self.plan.wiring.workloads[workload as usize].name.as_str() {
+                    "" => "program".to_owned(),
+                    name => name.to_owned(),
+                }
+            }
             Role::Flow { number, .. } => {
                 let section = self.plan.spec.flows.get(number as usize).map(|flow| flow.section);
                 let called = section.and_then(|s| self.plan.spec.sections.get(s as usize));

@@ -4,23 +4,30 @@
 //! - `htsim`: a connection matrix of htsim
 //! - `nic`: what a host says of its NIC; this gives a part of a scenario
 //! - `sonic`: CONFIG_DB of switches, and back
-//! - `text`: lines, words and numbers of all
+//! - `program`: algorithms of MSCCL and GOAL schedules, which scenarios name
+//! - `topo`: what NCCL or nvidia-smi says of a server; this gives a part of a scenario
+//! - `text`: lines, words and numbers of all; `xml`: elements with their lines
 
 mod htsim;
 mod nic;
 mod ns3;
+mod program;
 mod sonic;
 mod text;
+mod topo;
+mod xml;
 
 use std::fmt;
 
 pub use htsim::{Fabric, HtsimOptions, htsim};
 pub use nic::nic;
 pub use ns3::ns3;
+pub use program::{program, program_fits, program_text};
 pub use sonic::{
     Exported, Finding as SonicFinding, Rule as SonicRule, SonicImport, SonicOptions, sonic,
     sonic_patches,
 };
+pub use topo::{TopoImport, TopoOptions, nccl_topo, topo_gpus};
 
 /// A scenario that was made from the files of another tool.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -49,6 +49,17 @@ impl TextFile {
         Ok(file)
     }
 
+    /// Its name without its folder.
+    pub(super) fn short_name(&self) -> String {
+        let name = Path::new(&self.name).file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
+
+    /// A text that is at hand.
+    pub(super) fn of(name: &str, text: &str) -> Self {
+        TextFile { name: name.to_owned(), text: text.to_owned() }
+    }
+
     /// All of it.
     pub(super) fn text(&self) -> &str {
         &self.text
@@ -146,6 +157,12 @@ pub(super) fn exact(value: impl Serialize) -> String {
         Ok(serde_json::Value::String(text)) => text,
         other => other.map_or_else(|error| error.to_string(), |value| value.to_string()),
     }
+}
+
+/// Lines of TOML, each with its comment, all of which begin in one column.
+pub(super) fn aligned(lines: &[(String, String)]) -> String {
+    let width = lines.iter().map(|(line, _)| line.len()).max().unwrap_or(0);
+    lines.iter().map(|(line, comment)| format!("{line:<width$} # {comment}\n")).collect()
 }
 
 /// `1 flow`, `2 flows`.

@@ -104,9 +104,11 @@ fn obstacle(plan: &Plan) -> Option<&'static str> {
     let ports = plan.wiring.topology.ports();
     if jobs.is_empty() {
         Some("there is no collective")
+    } else if !plan.wiring.workloads.is_empty() {
+        Some("training steps do not repeat each other")
     } else if jobs.len() > 1 {
         Some("several collectives share the fabric")
-    } else if !jobs[0].is_ring() {
+    } else if !jobs[0].is_ring() || jobs[0].config.op.has_root() {
         Some("only rings repeat themselves")
     } else if plan.spec.flows.iter().any(|flow| flow.bytes.is_some()) {
         Some("flows beside it end, or wait for others, so that no part stands for the whole")
@@ -179,8 +181,10 @@ fn finish(mut run: Run, estimate: pace::Estimate, share: f64, cost: Performance)
 
 /// The first length as a share of all steps; `None` if all of `plan` will be run.
 pub fn first_share(plan: &Plan) -> Option<f64> {
+    if obstacle(plan).is_some() {
+        return None;
+    }
     let lengths = Lengths::new(plan.wiring.jobs.first()?);
     let price = steps(lengths.cut(0)?);
-    let tried = obstacle(plan).is_none() && lengths.affordable(price, 1.0);
-    tried.then(|| price as f64 / lengths.total() as f64)
+    lengths.affordable(price, 1.0).then(|| price as f64 / lengths.total() as f64)
 }

@@ -25,15 +25,24 @@ pub(super) fn inline_flows(
         let key = format!("traffic[{index}].file");
         let text = read_file(&path).map_err(|why| place.locate(BuildError::new(key, why)))?;
         list.flows.extend(flow_rows(&text, &path.display().to_string(), place.tree.origin)?);
-        let base = path.file_name().map_or(file.clone(), |n| n.to_string_lossy().into_owned());
-        let plain = base.split_once('-').filter(|(number, _)| number.parse::<usize>().is_ok());
-        let name = format!("inputs/{index}-{}", plain.map_or(base.as_str(), |(_, plain)| plain));
-        let path = Path::parse(&format!("traffic[{index}].file"))?;
-        let origin = place.tree.at(&path).map_or(place.tree.origin, |node| node.origin);
-        place.tree.set(&path, Node::new(Value::Text(name.clone()), origin))?;
-        files.push((name, text));
+        files.push((rename(place, index, &path)?, text));
     }
     Ok(files)
+}
+
+/// Gives the file of a section the name that it has in a run directory.
+pub(super) fn rename(
+    place: &mut Place,
+    section: usize,
+    file: &FsPath,
+) -> Result<String, LoadError> {
+    let base = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
+    let plain = base.split_once('-').filter(|(number, _)| number.parse::<usize>().is_ok());
+    let name = format!("inputs/{section}-{}", plain.map_or(base.as_str(), |(_, plain)| plain));
+    let path = Path::parse(&format!("traffic[{section}].file"))?;
+    let origin = place.tree.at(&path).map_or(place.tree.origin, |node| node.origin);
+    place.tree.set(&path, Node::new(Value::Text(name.clone()), origin))?;
+    Ok(name)
 }
 
 /// Names file and line where the model found an error in a flow of a CSV file; `files` as

@@ -9,6 +9,8 @@ mod devices;
 mod faults;
 mod flows;
 mod layers;
+mod programs;
+mod ranks;
 mod studied;
 
 use std::path::{Path as FsPath, PathBuf};
@@ -21,6 +23,7 @@ use models::host::{HostConfig, nics};
 use models::ids::{NodeId, PortId};
 use models::topology::{NicLayout, Topology, TopologyConfig};
 use models::traffic::{self, TrafficConfig};
+use models::training::Training;
 use serde::{Deserialize, Serialize};
 
 use devices::Devices;
@@ -53,6 +56,7 @@ pub struct Loaded {
     pub resolved: String,
     /// Files that it names, as (name, text): they belong into a run directory.
     pub files: Vec<(String, String)>,
+    rank_files: Vec<ranks::RankFile>,
     /// The texts that keys came from.
     pub sources: Sources,
     place: Place,
@@ -182,9 +186,10 @@ fn load_text(
         user.set(&path, value)?;
     }
     let mut library = Library::new(sources, user.origin);
-    let tree = library.expand(&user)?;
-    explain_variables(&tree)?;
+    let mut tree = library.expand(&user)?;
+    let ignored = take_ignored_variables(&mut tree);
     let mut scenario: Scenario = from_node(&tree, "")?;
+    scenario.nccl.ignored = ignored;
     if let Some(variant) = &options.variant {
         scenario.title = format!("{} [{variant}]", scenario.title);
     }
@@ -192,8 +197,10 @@ fn load_text(
     leaves(&user, "", &mut own);
     let named = named_presets(&user);
     let mut place = Place { tree, presets: library.preset_sources(), named, own };
+    let mut files = programs::read(&mut scenario, folder, &mut place)?;
+    let rank_files = ranks::inline_ranks(&mut scenario, folder, &mut place, &mut files)?;
     let written = scenario.traffic.clone();
-    let files = inline_flows(&mut scenario, folder, &mut place)?;
+    files.extend(inline_flows(&mut scenario, folder, &mut place)?);
     let locate = |error: BuildError| place.locate(error);
     let mut topology = Topology::build(&scenario.topology).map_err(locate)?;
     let devices = Devices::resolve(&mut library, &user, &place, &scenario, &topology)?;
@@ -206,9 +213,14 @@ fn load_text(
     // the rows of files are flows now
     scenario.traffic = written;
     let sweep = Sweep::new(&scenario.traffic).map_err(locate)?;
+    let trainings = trainings(&scenario.traffic);
+    let schedules = programs::schedules(&scenario.traffic);
     let unlimited = flows.iter().find(|flow| flow.bytes.is_none());
     let ends_with_others = scenario.stop.after_last_flow.is_some()
-        && (sweep.has_collectives() || flows.iter().any(|flow| flow.bytes.is_some()));
+        && (sweep.has_collectives()
+            || !trainings.is_empty()
+            || !schedules.is_empty()
+            || flows.iter().any(|flow| flow.bytes.is_some()));
     let stop = scenario.stop.after.or(scenario.stop.limit);
     if let (Some(flow), None, false) = (unlimited, stop, ends_with_others) {
         let key = format!("traffic[{}].bytes", flow.section);
@@ -231,6 +243,8 @@ fn load_text(
         nccl: scenario.nccl.clone(),
         flows: flows.into(),
         collectives: sweep.collectives(0),
+        trainings,
+        schedules,
         sections: section_names(&scenario.traffic),
         faults: scenario.faults.clone(),
         settings: devices.settings,
@@ -260,6 +274,7 @@ fn load_text(
         sweep,
         resolved,
         files,
+        rank_files,
         sources: Sources::default(),
         place,
         origin: found.clone(),
@@ -313,6 +328,7 @@ impl Loaded {
 
     /// The message for an error that the model found while it was built.
     pub fn complaint(&self, error: BuildError) -> Complaint {
+        let error = ranks::in_file(error, &self.rank_files);
         Complaint(self.place.locate(error).render(&self.sources))
     }
 
@@ -438,6 +454,17 @@ impl Place {
     }
 }
 
+/// The training jobs among the sections.
+fn trainings(sections: &[TrafficConfig]) -> Vec<Training> {
+    let training = |(section, config): (u32, &TrafficConfig)| match config {
+        TrafficConfig::Training(config) => {
+            Some(Training { config: Arc::new(config.clone()), section })
+        }
+        _ => None,
+    };
+    (0..).zip(sections).filter_map(training).collect()
+}
+
 /// What each section is called in a path: `.storage`, or `[1]` if its name is missing or shared.
 fn section_names(sections: &[TrafficConfig]) -> Vec<String> {
     let names: Vec<&str> = sections.iter().map(TrafficConfig::name).collect();
@@ -451,17 +478,18 @@ fn section_names(sections: &[TrafficConfig]) -> Vec<String> {
     names.iter().enumerate().map(called).collect()
 }
 
-/// Refuses variables of NCCL's that were removed or change nothing here, and says so.
-fn explain_variables(tree: &Node) -> Result<(), LoadError> {
-    let Some(nccl) = tree.get("nccl").and_then(Node::as_table) else { return Ok(()) };
-    for entry in nccl {
-        if let Some(why) = explain_variable(&entry.key) {
-            return Err(LoadError::new(why)
-                .at(entry.key_origin)
-                .within(&format!("nccl.{}", entry.key)));
-        }
+/// Takes away the variables of NCCL's that were removed or change nothing here: name, and what is
+/// true of it.
+fn take_ignored_variables(tree: &mut Node) -> Vec<(String, String)> {
+    let nccl = tree.as_table_mut().and_then(|keys| keys.get_mut("nccl"));
+    let Some(nccl) = nccl.and_then(Node::as_table_mut) else { return Vec::new() };
+    let known = |key: &String| explain_variable(key).map(|why| (key.clone(), why));
+    let ignored: Vec<(String, String)> =
+        nccl.iter().filter_map(|entry| known(&entry.key)).collect();
+    for (key, _) in &ignored {
+        nccl.remove(key);
     }
-    Ok(())
+    ignored
 }
 
 /// Gives the hosts the NICs that they are described with.

@@ -118,9 +118,10 @@ pub fn load(name: &str, options: &LoadOptions) -> Result<Study, Complaint> {
 /// The study of all that may fail in a scenario, one thing at a time.
 pub fn of_failures(scenario: &str, options: &LoadOptions) -> Result<Study, Complaint> {
     let base = resolve::load(scenario, options)?;
-    let objective = match base.sweep.has_collectives() {
-        true => ("maximize", "collectives.busbw_mean"),
-        false => ("minimize", "flows.fct_mean"),
+    let objective = match (base.spec.trainings.is_empty(), base.sweep.has_collectives()) {
+        (false, _) => ("minimize", "trainings.step_time_mean"),
+        (true, true) => ("maximize", "collectives.busbw_mean"),
+        (true, false) => ("minimize", "flows.fct_mean"),
     };
     let text = format!("{} = \"{}\"\naxes = {{}}\ngive_up = 20.0\n", objective.0, objective.1);
     let mut sources = Sources::default();
@@ -348,6 +349,9 @@ fn usual(base: &Loaded) -> Vec<&'static str> {
     let mut keys = Vec::new();
     if base.sweep.has_collectives() {
         keys.extend(["collectives.busbw_mean", "collectives.time_mean"]);
+    }
+    if !base.spec.trainings.is_empty() {
+        keys.extend(["trainings.step_time_mean", "trainings.exposed_share_mean"]);
     }
     if !base.spec.flows.is_empty() {
         keys.extend(["flows.fct_mean", "flows.fct_p99", "flows.goodput_mean"]);

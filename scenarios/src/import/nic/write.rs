@@ -1,5 +1,6 @@
 //! The part of a scenario: keys in the order of the schema, each with the place it is from.
 
+use super::super::text::aligned;
 use super::{Place, Rank, Reading};
 
 /// All keys, by section. `dscp_to_priority` is a table, and comes last.
@@ -52,11 +53,7 @@ pub(super) fn to_toml(readings: &[Reading], remarks: &[String], files: &[String]
         if lines.is_empty() {
             continue;
         }
-        text += &format!("\n[{section}]\n");
-        let width = lines.iter().map(|(line, _)| line.len()).max().unwrap_or(0);
-        for (line, comment) in lines {
-            text += &format!("{line:<width$} # {comment}\n");
-        }
+        text += &format!("\n[{section}]\n{}", aligned(&lines));
     }
     if let Some(map) = readings.iter().find(|r| r.key == "nic.qos.dscp_to_priority") {
         let comment = comment(map);

@@ -2,15 +2,22 @@
 //! CPU threads (proxies) that drive the NICs. It knows no events: inputs are calls with `now`,
 //! outputs are messages to post, and the deadline of what comes next.
 
+mod scripts;
+mod setup;
+mod slices;
+
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-use sim_core::{Bytes, Delta, Rate, Time};
+use sim_core::{Delta, Time};
 
+use super::comms::Calls;
 use super::connection::{RecvEnd, SendEnd, Striping};
 use super::program::{Primitive, Program};
-use crate::host::HostConfig;
+use super::protocol::Protocol;
+use crate::host::{HostConfig, ProtocolLatency};
+use crate::script::{Act, Player, TaskId};
 
 /// What never changes of a lane.
 #[derive(Clone, Debug)]
@@ -19,6 +26,8 @@ pub struct LaneInfo {
     pub job: u32,
     /// Its rank within the job.
     pub rank: u32,
+    /// Its number among those of the job.
+    pub lane: u32,
     /// Its GPU.
     pub gpu: u32,
     /// What it does, once.
@@ -31,8 +40,37 @@ pub struct LaneInfo {
     pub slot: u64,
     /// See `slot`.
     pub slots: u64,
+    /// How slices lie in the buffers.
+    pub protocol: Protocol,
+    /// Ranks of its job.
+    pub ranks: u32,
+    /// So many lanes of a channel have warps of their own, and so that part of its rate.
+    pub groups: u32,
     /// The thread block that it runs on, which others may share: see [`Executor::add_block`].
     pub block: u32,
+    /// Of a communicator: what it does at each of its sizes, if anything. It begins when a script
+    /// says so, and `start` does not count. Empty for collectives.
+    pub sizes: Vec<Option<Program>>,
+}
+
+impl LaneInfo {
+    /// What is written for slice `number` of a chunk of `bytes`.
+    fn wire(&self, number: u64, bytes: u64) -> u64 {
+        self.protocol.wire(self.program.slice(bytes, number, self.slot))
+    }
+}
+
+/// The latencies of a protocol.
+fn latency(config: &HostConfig, protocol: Protocol) -> ProtocolLatency {
+    match protocol {
+        Protocol::Ll => config.ll,
+        Protocol::Ll128 => config.ll128,
+        Protocol::Simple => ProtocolLatency {
+            slice: config.slice_latency,
+            nvlink: config.nvlink.latency,
+            proxy: config.proxy_latency,
+        },
+    }
 }
 
 /// How an end reaches the other one, on another host.
@@ -50,6 +88,8 @@ pub struct Remote {
     pub pcie_latency: Delta,
     /// Data goes over NVLink to the GPU next to the NIC first (PXN).
     pub pxn: bool,
+    /// A CPU thread copies it into and out of TCP sockets.
+    pub sockets: bool,
 }
 
 /// The other end of a connection's end.
@@ -77,10 +117,20 @@ struct Lane {
     recvs: Vec<u32>,
     sends: Vec<u32>,
     repeat: u32,
+    /// Of a communicator: the size of the repetition at hand.
+    size: u32,
     step: u64,
     slice: u64,
     /// The primitive at hand; `None` between repetitions.
     primitive: Option<Primitive>,
+    /// It stays within the GPU.
+    alone: bool,
+    /// What it waits for beside its peers: steps of another lane.
+    after: Option<(u32, u64)>,
+    /// Lanes of the rank by the numbers of their blocks, if any wait for another,
+    blocks: Vec<u32>,
+    /// and those of them that wait for this one.
+    followers: Vec<u32>,
     /// The next mark of the program.
     mark: u32,
     busy: bool,
@@ -88,6 +138,33 @@ struct Lane {
     blocked: Option<(usize, Time)>,
     /// Time that it has waited so.
     waited: [Delta; 2],
+    /// By repetition that has begun: when, and how long it took.
+    spans: Vec<Span>,
+}
+
+/// One repetition of a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// When it began.
+    pub begin: Time,
+    /// When it was done; [`Time::MAX`] if it was not.
+    pub end: Time,
+    /// Time spent waiting for slices to come, and for slots to send by.
+    pub waited: [Delta; 2],
+}
+
+impl Lane {
+    /// Looks at the step that comes next.
+    fn enter_step(&mut self) {
+        let program = &self.info.program;
+        self.primitive = (self.step < program.len()).then(|| program.step(self.step));
+        if self.blocks.is_empty() {
+            return;
+        }
+        self.alone = self.primitive.is_some() && program.alone(self.step);
+        let after = self.primitive.and_then(|_| program.after(self.step));
+        self.after = after.map(|after| (self.blocks[after.block as usize], after.steps));
+    }
 }
 
 /// Something that happens at a host at a known time. The order decides ties.
@@ -107,6 +184,14 @@ enum Action {
     Granted(u32),
     /// The proxy sees that a slot of this receiving end is empty.
     Grant(u32),
+    /// This script begins, or a computation of it ends.
+    Script(u32),
+    /// A message of this line has come to its receiver,
+    Came(u32),
+    /// or had come before it was waited for;
+    There(u32),
+    /// one of this line is acknowledged.
+    Sent(u32),
 }
 
 /// What the host wants done.
@@ -119,7 +204,7 @@ pub enum Output {
         /// Payload.
         bytes: u64,
     },
-    /// A rank has finished all repetitions of its job.
+    /// A rank has finished all repetitions of its job, or of its script.
     RankDone,
 }
 
@@ -131,12 +216,71 @@ const CTS_BYTES: u64 = 64;
 struct JobState {
     /// By rank: lanes that are still busy with the repetition at hand.
     running: Vec<(u32, u32)>,
+    /// As `running`.
+    seats: Vec<Seat>,
     /// End of each repetition, over the ranks of this host.
     ends: Vec<Time>,
     /// As `running`: when the last lane of the rank was at each mark of its last repetition.
     marks: Vec<Vec<Time>>,
     /// Bytes that went over NVLink.
     nvlink_bytes: u64,
+}
+
+/// A rank of a job on this host.
+#[derive(Clone, Debug)]
+struct Seat {
+    gpu: u32,
+    lanes: Vec<u32>,
+    /// The script and the task that its repetition belongs to.
+    caller: Option<(u32, TaskId)>,
+}
+
+/// A rank of a workload.
+#[derive(Clone, Debug)]
+struct Scripted {
+    workload: u32,
+    rank: u32,
+    gpu: u32,
+    player: Player,
+    calls: Arc<Calls>,
+    /// Lines of the workload that begin here, and those that end here: their numbers, and the ends.
+    lines: [Vec<(u32, u32)>; 2],
+}
+
+impl Scripted {
+    /// The end of a line that begins (0) or ends (1) here.
+    fn end(&self, side: usize, line: u32) -> u32 {
+        let found = self.lines[side].iter().find(|(number, _)| *number == line);
+        found.map_or(0, |(_, end)| *end)
+    }
+}
+
+/// How a line's sender reaches its receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// By a QP.
+    Qp(u32),
+    /// Over NVLink to the receiving end of this number, on the same host.
+    Local(u32),
+}
+
+/// The sending end of a line.
+#[derive(Clone, Debug)]
+struct LineOut {
+    script: u32,
+    way: Way,
+    /// Tasks whose messages are under way, the oldest first.
+    pending: VecDeque<TaskId>,
+}
+
+/// The receiving end of a line.
+#[derive(Clone, Debug)]
+struct LineIn {
+    script: u32,
+    /// Messages that have come.
+    arrived: u32,
+    /// Those that are waited for: number and task.
+    waiting: Vec<(u32, TaskId)>,
 }
 
 /// All lanes of one host.
@@ -148,104 +292,27 @@ pub struct Executor {
     recvs: Vec<Attached<RecvEnd>>,
     /// By thread block: when it is free.
     blocks: Vec<Time>,
-    /// By GPU: when its NVLink egress, and its way to and from host memory, are free.
+    /// By GPU: when its NVLink egress is free,
     nvlink: Vec<Time>,
+    /// By GPU: when the NVSwitch has done what it was asked to add up or hand out.
+    nvls: Vec<Time>,
+    /// and its ways to and from host memory.
     to_host: Vec<Time>,
     from_host: Vec<Time>,
+    /// By GPU: when the thread that copies into and out of its sockets is free.
+    sockets: Vec<Time>,
     jobs: Vec<JobState>,
+    scripts: Vec<Scripted>,
+    outs: Vec<LineOut>,
+    ins: Vec<LineIn>,
+    /// What a script wants to begin, for a moment.
+    acts: Vec<Act>,
     agenda: BinaryHeap<Reverse<(Time, Action)>>,
 }
 
 impl Executor {
-    /// A host without lanes.
-    pub fn new(config: Arc<HostConfig>) -> Self {
-        let gpus = config.gpus as usize;
-        Executor {
-            config,
-            lanes: Vec::new(),
-            sends: Vec::new(),
-            recvs: Vec::new(),
-            blocks: Vec::new(),
-            nvlink: vec![Time::ZERO; gpus],
-            to_host: vec![Time::ZERO; gpus],
-            from_host: vec![Time::ZERO; gpus],
-            jobs: Vec::new(),
-            agenda: BinaryHeap::new(),
-        }
-    }
-
-    /// Adds a thread block, which takes the slices of its lanes one after the other; returns its
-    /// number.
-    pub fn add_block(&mut self) -> u32 {
-        self.blocks.push(Time::ZERO);
-        self.blocks.len() as u32 - 1
-    }
-
-    /// Adds a lane; returns its number.
-    pub fn add_lane(&mut self, info: LaneInfo) -> u32 {
-        let number = self.lanes.len() as u32;
-        let job = info.job as usize;
-        if self.jobs.len() <= job {
-            self.jobs.resize_with(job + 1, JobState::default);
-        }
-        let state = &mut self.jobs[job];
-        state.ends.resize(info.repeats as usize, Time::ZERO);
-        match state.running.iter_mut().find(|(rank, _)| *rank == info.rank) {
-            Some((_, lanes)) => *lanes += 1,
-            None => {
-                state.running.push((info.rank, 1));
-                state.marks.push(Vec::new());
-            }
-        }
-        let begin = info.start + self.config.launch_latency;
-        self.lanes.push(Lane {
-            recvs: Vec::new(),
-            sends: Vec::new(),
-            repeat: 0,
-            step: 0,
-            slice: 0,
-            primitive: None,
-            mark: 0,
-            busy: false,
-            blocked: None,
-            waited: [Delta::ZERO; 2],
-            info,
-        });
-        self.agenda.push(Reverse((begin, Action::Begin(number))));
-        number
-    }
-
-    /// Joins two lanes of this host over NVLink.
-    pub fn join(&mut self, from: u32, to: u32) {
-        let striping = Striping { qps: 1, parts: 1 };
-        let (send, recv) = (self.sends.len() as u32, self.recvs.len() as u32);
-        let slots = self.lanes[from as usize].info.slots;
-        let end = SendEnd::new(striping, 0, slots);
-        self.sends.push(Attached { end, lane: from, peer: Peer::Local(recv) });
-        let end = RecvEnd::new(striping, 0, slots);
-        self.recvs.push(Attached { end, lane: to, peer: Peer::Local(send) });
-        self.lanes[from as usize].sends.push(send);
-        self.lanes[to as usize].recvs.push(recv);
-    }
-
-    /// Gives a lane a sending end over QPs, to its next peer; returns its number.
-    pub fn add_send(&mut self, lane: u32, remote: Remote) -> u32 {
-        let number = self.sends.len() as u32;
-        let state = &mut self.lanes[lane as usize];
-        let end = SendEnd::new(remote.striping, remote.cts.len() as u32, state.info.slots);
-        state.sends.push(number);
-        self.sends.push(Attached { end, lane, peer: Peer::Remote(remote) });
-        number
-    }
-
-    /// Gives a lane a receiving end over QPs, from its next peer; returns its number.
-    pub fn add_recv(&mut self, lane: u32, remote: Remote) -> u32 {
-        let number = self.recvs.len() as u32;
-        let state = &mut self.lanes[lane as usize];
-        let end = RecvEnd::new(remote.striping, remote.cts.len() as u32, state.info.slots);
-        state.recvs.push(number);
-        self.recvs.push(Attached { end, lane, peer: Peer::Remote(remote) });
-        number
+    fn latency_of(&self, lane: u32) -> ProtocolLatency {
+        latency(&self.config, self.lanes[lane as usize].info.protocol)
     }
 
     /// When something happens next; [`Time::MAX`] for never.
@@ -262,7 +329,11 @@ impl Executor {
                 break;
             }
             self.agenda.pop();
-            effect |= matches!(action, Action::Begin(_) | Action::Handled(_));
+            use Action::{Begin, Came, Handled, Sent, There};
+            effect |= matches!(
+                action,
+                Begin(_) | Handled(_) | Action::Script(_) | Came(_) | There(_) | Sent(_)
+            );
             match action {
                 Action::Begin(lane) => self.begin(now, lane, out),
                 Action::Handled(lane) => self.handled(now, lane, out),
@@ -290,6 +361,24 @@ impl Executor {
                     self.recvs[recv as usize].end.consume();
                     self.post_cts(recv, out);
                 }
+                Action::Came(end) => {
+                    self.ins[end as usize].arrived += 1;
+                    self.receive(now, end, out);
+                }
+                Action::There(end) => self.receive(now, end, out),
+                Action::Sent(end) => {
+                    let LineOut { script, pending, .. } = &mut self.outs[end as usize];
+                    let script = *script;
+                    if let Some(task) = pending.pop_front() {
+                        self.scripts[script as usize].player.finished(now, task, &mut self.acts);
+                        self.act(now, script, out);
+                    }
+                }
+                Action::Script(number) => {
+                    let script = &mut self.scripts[number as usize];
+                    script.player.due(now, &mut self.acts);
+                    self.act(now, number, out);
+                }
             }
         }
         effect || !out.is_empty()
@@ -297,10 +386,16 @@ impl Executor {
 
     /// A message of a receiving end has come by the QP at `index` of its connection.
     pub fn delivered(&mut self, now: Time, recv: u32, index: u32) {
-        let Attached { end, peer, .. } = &mut self.recvs[recv as usize];
+        let Attached { end, peer, lane } = &mut self.recvs[recv as usize];
         let Peer::Remote(Remote { gdr, pcie_latency, .. }) = peer else { return };
-        let way = if *gdr { self.config.gdr_flush } else { self.config.host_memory.latency };
-        let at = now + *pcie_latency + self.config.proxy_latency + way;
+        let protocol = self.lanes[*lane as usize].info.protocol;
+        // flags tell that data has come, fences do not: only Simple flushes
+        let way = match (*gdr, protocol) {
+            (false, _) => self.config.host_memory.latency,
+            (true, Protocol::Simple) => self.config.gdr_flush,
+            (true, _) => Delta::ZERO,
+        };
+        let at = now + *pcie_latency + latency(&self.config, protocol).proxy + way;
         for _ in 0..end.arrived(index) {
             self.agenda.push(Reverse((at, Action::Arrive(recv))));
         }
@@ -308,7 +403,7 @@ impl Executor {
 
     /// A message of a sending end is acknowledged on the QP at `index` of its connection.
     pub fn acknowledged(&mut self, now: Time, send: u32, index: u32) {
-        let at = now + self.config.proxy_latency;
+        let at = now + self.latency_of(self.sends[send as usize].lane).proxy;
         for _ in 0..self.sends[send as usize].end.acknowledged(index) {
             self.agenda.push(Reverse((at, Action::Free(send))));
         }
@@ -316,20 +411,30 @@ impl Executor {
 
     /// A CTS has come for a sending end.
     pub fn granted(&mut self, now: Time, send: u32, index: u32) {
+        let proxy = self.latency_of(self.sends[send as usize].lane).proxy;
         let Attached { end, peer, .. } = &mut self.sends[send as usize];
         let Peer::Remote(Remote { pcie_latency, .. }) = peer else { return };
         end.grant(index);
-        let at = now + *pcie_latency + self.config.proxy_latency;
+        let at = now + *pcie_latency + proxy;
         self.agenda.push(Reverse((at, Action::Granted(send))));
     }
 
     /// A repetition of a lane begins: its proxies grant what there is room for.
     fn begin(&mut self, now: Time, lane: u32, out: &mut Vec<Output>) {
         let state = &mut self.lanes[lane as usize];
+        if !state.info.sizes.is_empty() {
+            match &state.info.sizes[state.size as usize] {
+                Some(program) => state.info.program = program.clone(),
+                None => return self.lane_done(now, lane, out),
+            }
+        }
         (state.step, state.slice, state.mark) = (0, 0, 0);
-        let program = &state.info.program;
-        state.primitive = (!program.is_empty()).then(|| program.step(0));
-        let empty = program.is_empty();
+        if state.info.sizes.is_empty() {
+            // what it had waited before is taken off at its end
+            state.spans.push(Span { begin: now, end: Time::MAX, waited: state.waited });
+        }
+        state.enter_step();
+        let empty = state.primitive.is_none();
         for peer in 0..state.recvs.len() {
             let state = &self.lanes[lane as usize];
             let (recv, slices) = (state.recvs[peer], state.info.program.receives(peer as u32));
@@ -344,108 +449,6 @@ impl Executor {
         } else {
             self.try_slice(now, lane);
         }
-    }
-
-    /// Begins the next slice of a lane if everything that it needs is there.
-    fn try_slice(&mut self, now: Time, lane: u32) {
-        let state = &mut self.lanes[lane as usize];
-        let Some(primitive) = state.primitive.filter(|_| !state.busy) else { return };
-        if let Some((reason, since)) = state.blocked.take() {
-            state.waited[reason] += now.since(since);
-        }
-        let end = |ends: &[u32]| ends.get(primitive.peer as usize).map_or(0, |end| *end as usize);
-        let (recv, send) = (end(&state.recvs), end(&state.sends));
-        if primitive.recv && self.recvs[recv].end.available == 0 {
-            state.blocked = Some((0, now));
-            return;
-        }
-        if primitive.send && self.sends[send].end.free == 0 {
-            state.blocked = Some((1, now));
-            return;
-        }
-        state.busy = true;
-        let gpu = state.info.gpu as usize;
-        let (slice, slot) = (state.slice, state.info.slot);
-        let slice = |bytes| Bytes::new(state.info.program.slice(bytes, slice, slot));
-        let sent = slice(primitive.sent().bytes);
-        let taken = if primitive.recv { slice(primitive.bytes) } else { Bytes::ZERO };
-        let config = &self.config;
-        let begun = now + config.slice_latency;
-        let mut done = begun;
-        // a resource that several lanes share takes their slices one after the other
-        let mut pass = |free: &mut Time, rate: Rate, size: Bytes| {
-            *free = begun.max(*free) + rate.time_for(size);
-            done = done.max(*free);
-        };
-        let block = &mut self.blocks[state.info.block as usize];
-        pass(block, config.channel_rate, sent.max(taken));
-        if primitive.recv {
-            let recv = &mut self.recvs[recv];
-            recv.end.available -= 1;
-            if matches!(recv.peer, Peer::Remote(Remote { gdr: false, .. })) {
-                pass(&mut self.from_host[gpu], config.host_memory.rate, taken);
-            }
-        }
-        if primitive.send {
-            let send = &mut self.sends[send];
-            send.end.free -= 1;
-            if matches!(send.peer, Peer::Local(_) | Peer::Remote(Remote { pxn: true, .. })) {
-                pass(&mut self.nvlink[gpu], config.nvlink.rate, sent);
-                self.jobs[state.info.job as usize].nvlink_bytes += sent.get();
-            }
-            if matches!(send.peer, Peer::Remote(Remote { gdr: false, .. })) {
-                pass(&mut self.to_host[gpu], config.host_memory.rate, sent);
-            }
-        }
-        self.agenda.push(Reverse((done, Action::Handled(lane))));
-    }
-
-    /// A lane has handled a slice: hands it on, frees its slot, takes the next.
-    fn handled(&mut self, now: Time, lane: u32, out: &mut Vec<Output>) {
-        let state = &mut self.lanes[lane as usize];
-        state.busy = false;
-        let Some(primitive) = state.primitive else { return };
-        let program = &state.info.program;
-        let config = &self.config;
-        let across = now + config.nvlink.latency;
-        let peer = primitive.peer as usize;
-        if primitive.recv {
-            let recv = state.recvs[peer];
-            let next = match self.recvs[recv as usize].peer {
-                Peer::Local(send) => (across, Action::Free(send)),
-                Peer::Remote(_) => (now + config.proxy_latency, Action::Grant(recv)),
-            };
-            self.agenda.push(Reverse(next));
-        }
-        if primitive.send {
-            let number = state.sends[peer];
-            let bytes = program.slice(primitive.sent().bytes, state.slice, state.info.slot);
-            let send = &mut self.sends[number as usize];
-            let next = match &send.peer {
-                Peer::Local(recv) => (across, Action::Arrive(*recv)),
-                Peer::Remote(Remote { gdr, pcie_latency, pxn, .. }) => {
-                    send.end.fill(bytes);
-                    let way = if *gdr { Delta::ZERO } else { config.host_memory.latency };
-                    let begin = if *pxn { across } else { now };
-                    let at = begin + config.proxy_latency + *pcie_latency + way;
-                    (at, Action::Send(number))
-                }
-            };
-            self.agenda.push(Reverse(next));
-        }
-        state.slice += 1;
-        if state.slice == program.slices() {
-            (state.slice, state.step) = (0, state.step + 1);
-            state.primitive = (state.step < program.len()).then(|| program.step(state.step));
-            let done = state.primitive.is_none();
-            if program.mark(state.mark).is_some_and(|step| step <= state.step) {
-                self.note_marks(now, lane);
-            }
-            if done {
-                return self.lane_done(now, lane, out);
-            }
-        }
-        self.try_slice(now, lane);
     }
 
     /// A lane has come to marks of its program.
@@ -466,29 +469,30 @@ impl Executor {
 
     /// A lane has finished a repetition; its rank goes on when all its lanes have.
     fn lane_done(&mut self, now: Time, lane: u32, out: &mut Vec<Output>) {
-        let Lane { info, repeat, .. } = &mut self.lanes[lane as usize];
+        let Lane { info, repeat, spans, waited, .. } = &mut self.lanes[lane as usize];
+        if let Some(span) = spans.last_mut().filter(|span| span.end == Time::MAX) {
+            span.end = now;
+            span.waited = [0, 1].map(|reason| waited[reason].saturating_sub(span.waited[reason]));
+        }
         let (of_job, of_rank, repeats, repeat) =
             (info.job, info.rank, info.repeats, std::mem::replace(repeat, *repeat + 1));
         let job = &mut self.jobs[of_job as usize];
         let end = &mut job.ends[repeat as usize];
         *end = now.max(*end);
-        let Some((_, left)) = job.running.iter_mut().find(|(rank, _)| *rank == of_rank) else {
-            return;
-        };
+        let Some(seat) = job.running.iter().position(|(rank, _)| *rank == of_rank) else { return };
+        let left = &mut job.running[seat].1;
         *left -= 1;
         if *left > 0 {
             return;
         }
+        if let Some((script, task)) = job.seats[seat].caller.take() {
+            self.scripts[script as usize].player.finished(now, task, &mut self.acts);
+            return self.act(now, script, out);
+        }
         if repeat + 1 == repeats {
             return out.push(Output::RankDone);
         }
-        let at = now + self.config.launch_latency;
-        for (number, other) in (0..).zip(&self.lanes) {
-            if (other.info.job, other.info.rank) == (of_job, of_rank) {
-                *left += 1;
-                self.agenda.push(Reverse((at, Action::Begin(number))));
-            }
-        }
+        self.begin_rank(now, of_job, seat);
     }
 
     /// Posts what is ready and granted.
@@ -518,6 +522,12 @@ impl Executor {
     /// repetition; nothing where all of the program is run.
     pub fn marks(&self, job: u32) -> &[Vec<Time>] {
         self.jobs.get(job as usize).map_or(&[], |job| &job.marks)
+    }
+
+    /// The lanes of a job here, with what their repetitions took.
+    pub fn spans(&self, job: u32) -> impl Iterator<Item = (&LaneInfo, &[Span])> {
+        let lanes = self.lanes.iter().filter(move |lane| lane.info.job == job);
+        lanes.map(|lane| (&lane.info, &lane.spans[..]))
     }
 
     /// Bytes of a job that went over NVLink here.
