@@ -132,6 +132,8 @@ pub struct Found {
     pub count: u32,
     /// There are several hosts.
     pub across: bool,
+    /// The oldest generation of the hosts' GPUs.
+    pub architecture: Architecture,
 }
 
 impl Found {
@@ -153,7 +155,15 @@ impl Found {
         let (half, mut count) = duplicated(base, speed, architecture, across);
         count =
             count.max(nccl.min_nchannels.unwrap_or(1)).min(nccl.max_nchannels.unwrap_or(u32::MAX));
-        Found { devices, base, speed, half, count: count.clamp(1, CHANNELS_MAX), across }
+        Found {
+            devices,
+            base,
+            speed,
+            half,
+            count: count.clamp(1, CHANNELS_MAX),
+            across,
+            architecture,
+        }
     }
 
     /// Channels of the search itself.

@@ -1,13 +1,12 @@
 //! Which algorithm and protocol a collective takes.
 
-use super::channels::{Found, nvlink};
+use super::channels::nvlink;
 use super::config::{CollectiveAlgorithm, CollectiveConfig, Op};
 use super::joins::Joins;
-use super::nccl::NcclConfig;
 use super::protocol::Protocol;
 use super::tuning::{Algorithm, Candidate, Cluster};
 use crate::error::BuildError;
-use crate::host::{Architecture, PathType};
+use crate::host::PathType;
 
 /// What was chosen, and why.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,32 +23,31 @@ pub struct Choice {
 }
 
 /// What NCCL's tuning model sees.
-fn cluster(joins: &Joins<'_>, found: &Found, nccl: &NcclConfig) -> Cluster {
-    let views = joins.views();
-    let slowest = joins.members.iter().map(|member| member.config.architecture).min();
+fn cluster(joins: &Joins<'_>) -> Cluster {
+    let found = joins.found;
     // channels end at GPUs next to NICs
     let near = joins.members.iter().all(|member| {
         let near = |gpu| member.nics.iter().any(|nic| nic.path(gpu) <= PathType::Pxb);
         (0..member.gpus).any(near)
     });
     let config = joins.members[0].config;
-    let local = views.iter().map(nvlink).fold(f64::INFINITY, f64::min);
+    let local = joins.views().iter().map(nvlink).fold(f64::INFINITY, f64::min);
     let bandwidth = match found.across {
         true => found.speed * f64::from(found.base()),
         false => local,
     };
-    let architecture = slowest.unwrap_or(Architecture::Ampere);
     Cluster {
         ranks: joins.ranks.len() as u32,
         nodes: joins.members.len() as u32,
-        channels: found.count.min(nccl.max_nchannels.unwrap_or(u32::MAX)),
+        channels: found.count,
         bandwidth,
-        architecture,
+        architecture: found.architecture,
         cpu: config.cpu,
         nvlink: config.has_nvlink(),
         heads: if config.has_nvswitch_sums() { joins.heads().len() as u32 } else { 0 },
         // who asks for LL128 gets it
-        ll128: nccl.proto.is_some() || (near && (config.has_nvlink() || config.gpus == 1)),
+        ll128: joins.setting.nccl.proto.is_some()
+            || (near && (config.has_nvlink() || config.gpus == 1)),
     }
 }
 
@@ -57,13 +55,12 @@ fn cluster(joins: &Joins<'_>, found: &Found, nccl: &NcclConfig) -> Cluster {
 pub(super) fn choose(
     config: &CollectiveConfig,
     joins: &Joins<'_>,
-    nccl: &NcclConfig,
     key: &impl Fn(&str) -> String,
 ) -> Result<Choice, BuildError> {
     use CollectiveAlgorithm::{
         Auto, HalvingDoubling, HierarchicalRing, HierarchicalTree, NvlsTree, Ring, Tree,
     };
-    let op = config.op;
+    let (op, nccl) = (config.op, joins.setting.nccl);
     let plain =
         |algorithm, protocol| Choice { algorithm, protocol, candidates: Vec::new(), missed: None };
     let refuse = |message: String| Err(BuildError::new(key("algorithm"), message));
@@ -94,8 +91,8 @@ pub(super) fn choose(
         Some(NvlsTree) => Some(&[Algorithm::NvlsTree, Algorithm::Nvls][..]),
         Some(other @ (HierarchicalRing | HierarchicalTree | HalvingDoubling)) => {
             let protocol = nccl.proto.as_ref().map_or(Protocol::Simple, |allowed| {
-                let all = Protocol::ALL.into_iter().rev();
-                all.into_iter().find(|word| allowed.allows(op, *word)).unwrap_or(Protocol::Simple)
+                let mut all = Protocol::ALL.into_iter().rev();
+                all.find(|word| allowed.allows(op, *word)).unwrap_or(Protocol::Simple)
             });
             return Ok(plain(other, protocol));
         }
@@ -107,8 +104,7 @@ pub(super) fn choose(
     };
     // an algorithm that is given, under Simple where nothing is said of protocols
     if let (Some([algorithm, ..]), None) = (wanted, &nccl.proto) {
-        let of = if *algorithm == Algorithm::NvlsTree { NvlsTree } else { of(*algorithm) };
-        return Ok(plain(of, Protocol::Simple));
+        return Ok(plain(of(*algorithm), Protocol::Simple));
     }
     let allowed = |candidate: &Candidate| {
         let Candidate { algorithm, protocol, .. } = *candidate;
@@ -118,7 +114,7 @@ pub(super) fn choose(
         };
         by_algo && nccl.proto.as_ref().is_none_or(|allowed| allowed.allows(op, protocol))
     };
-    let cluster = cluster(joins, joins.found, nccl);
+    let cluster = cluster(joins);
     let mut candidates = cluster.candidates(op, joins.bytes);
     let first = candidates.first().copied();
     candidates.retain(allowed);

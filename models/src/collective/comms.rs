@@ -142,10 +142,9 @@ fn plan_comm(
         }
         // an NVSwitch that adds up leaves ranks without lanes, which scripts would wait for: the
         // best of the others
-        let others = job.choice.candidates.iter().map(|candidate| candidate.algorithm);
-        let tree =
-            others.into_iter().find(|other| matches!(other, Algorithm::Ring | Algorithm::Tree));
-        let instead = match tree {
+        let mut others = job.choice.candidates.iter().map(|candidate| candidate.algorithm);
+        let best = others.find(|other| matches!(other, Algorithm::Ring | Algorithm::Tree));
+        let instead = match best {
             Some(Algorithm::Tree) => CollectiveAlgorithm::Tree,
             _ => CollectiveAlgorithm::Ring,
         };

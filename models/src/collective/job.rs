@@ -82,12 +82,12 @@ pub enum Pattern {
     Ring,
     /// AllReduce on trees: two lanes a channel, upwards and downwards.
     Tree {
-        /// By lane and position: what is above and below.
+        /// By channel and position: what is above and below.
         places: Vec<Vec<Place>>,
     },
     /// AllReduce on trees of the heads of hosts: for each channel and head two lanes.
     NvlsTree {
-        /// By lane and position: what is above and below.
+        /// By pair of lanes and position: what is above and below.
         places: Vec<Vec<Place>>,
         /// Heads of each host.
         heads: u32,
@@ -226,7 +226,7 @@ impl Job {
         let ranks = self.ranks.len() as u32;
         let Buffers { chunk, slices, .. } = self.buffers;
         let half = |places: &[Vec<Place>], part, nvls| {
-            let Place { parent, children } = places[lane as usize][position as usize];
+            let Place { parent, children } = places[lane as usize / 2][position as usize];
             let half = match (parent, lane % 2) {
                 (true, 0) => Half::Up,
                 (true, _) => Half::Down,
@@ -333,9 +333,7 @@ impl Job {
                 sender.sent_to(sends) as f64
             }
         };
-        // long lines of flags are as many for small parts, about
-        let wire = self.protocol().wire(bytes as u64) as f64;
-        (if self.protocol() == Protocol::Simple { bytes } else { wire }, slices)
+        (bytes / self.protocol().efficiency(), slices)
     }
 }
 

@@ -136,7 +136,7 @@ pub(super) fn plan(
     }
     let choice = match algorithm {
         Some(algorithm) => given(algorithm, &job, config.dtype.size(), &key)?,
-        None => choose(config, &job, nccl, &key)?,
+        None => choose(config, &job, &key)?,
     };
     job.protocol = choice.protocol;
     let Joined { pattern, channels, lanes, connections, buffers } = match algorithm {

@@ -31,7 +31,7 @@ impl Joins<'_> {
         for channel in 0..channels {
             let tree = self.found.tree(channel);
             let of_channel = self.tree(channel, tree, &routes, &mut wires)?;
-            places.extend([of_channel.clone(), of_channel]);
+            places.push(of_channel);
         }
         let all: Arc<[u32]> = (0..ranks as u32).collect();
         let mut buffers = self.protocol.by_steps(self.buffsize());
@@ -61,7 +61,7 @@ impl Joins<'_> {
             self.members[node as usize].first_rank + route(node).gpus[place]
         };
         let device = |node: u32| route(node).enters.unwrap_or(0);
-        let mut places = vec![Place { parent: true, children: 0 }; self.ranks.len()];
+        let mut places = vec![Place { parent: false, children: 0 }; self.ranks.len()];
         // the chains first, as NCCL lists who is below; then what is between hosts
         let mut edges = Vec::new();
         for node in 0..nodes {
@@ -71,10 +71,9 @@ impl Joins<'_> {
         for [above, below] in tree::edges(nodes, tree) {
             edges.push((rank(above, 0), rank(below, 0), [device(above), device(below)]));
         }
-        let root = (0..nodes).find(|node| double_binary(nodes, *node, tree).parent.is_none());
-        places[rank(root.unwrap_or(0), 0) as usize].parent = false;
-        for (above, _, _) in &edges {
+        for (above, below, _) in &edges {
             places[*above as usize].children += 1;
+            places[*below as usize].parent = true;
         }
         let is_root = |rank: u32| !places[rank as usize].parent;
         for (above, below, [at, from]) in edges {
@@ -131,7 +130,7 @@ impl Joins<'_> {
                 let link = self.link([a, b], [at, from], None)?;
                 wires.join(channel, [a, b], [back, up + 1], [node, below], link);
             }
-            places.extend([of_lane.clone(), of_lane]);
+            places.push(of_lane);
             order.extend([ranks.clone(), ranks]);
         }
         let pattern = Pattern::NvlsTree { places, heads: heads.len() as u32 };

@@ -65,6 +65,9 @@ models! {
     "mi355x" "AMD Instinct MI355X" "cdna4" "mi355x" 7 x 614_400 grace false AMD [0x75a0, 0x75a3];
 }
 
+/// Payload of a link of GPUs that nobody names: NVLink 2 or 3.
+pub(super) const LINK_MBPS: u64 = 160_000;
+
 /// The model of this name.
 pub(super) fn named(name: &str) -> Option<&'static Model> {
     MODELS.iter().find(|model| model.name == name)

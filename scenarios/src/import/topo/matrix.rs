@@ -333,9 +333,9 @@ impl<'f> Matrix<'f> {
             6 => "v100",
             12 => "a100",
             18 => "h100",
-            _ => return 200_000,
+            _ => return gpus::LINK_MBPS,
         };
-        let Some(model) = gpus::named(name) else { return 200_000 };
+        let Some(model) = gpus::named(name) else { return gpus::LINK_MBPS };
         server.preset = Some(model.preset);
         let from = format!("{place}: {links} NVLinks a GPU, assumed {}", name.to_uppercase());
         server.architecture = Some(Told::new(model.architecture, from));

@@ -94,7 +94,8 @@ fn devices_are_chosen_as_by_nccl_ib_hca() {
         "ports = 1 ",
         "names = [\"mlx5_1\"]",
         "preset = \"hgx-h100\"",
-        "nvlink.rate = \"1920Gbps\"",
+        // 12 links of 20.6 GB/s
+        "nvlink.rate = \"1977600Mbps\"",
     ] {
         assert!(toml.contains(line), "{line}: {toml}");
     }
