@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use models::congestion::{CongestionConfig, DcqcnConfig, RateControl, RateController, cost};
+use models::congestion::{CongestionConfig, DcqcnConfig, RateControl, RateController, Way, cost};
 use models::fabric;
 use models::load_balance::{Ecmp, EcmpConfig, EcmpFunction, FiveTuple};
 use models::switch::{Mmu, Pool, Profile, Threshold};
@@ -128,12 +128,13 @@ fn ecmp(criterion: &mut Criterion) {
 /// A CNP and the 16 frames of 4178 B that are sent before the next one.
 fn dcqcn(criterion: &mut Criterion) {
     let config = Arc::new(CongestionConfig::Dcqcn(DcqcnConfig::default()));
-    let fresh = || (RateControl::new(&config, Rate::from_gbps(100), 3), Time::ZERO);
+    let way = Way { line_rate: Rate::from_gbps(100), base_rtt: Delta::ZERO, hops: 0, mtu: 4096 };
+    let fresh = || (RateControl::new(&config, &way, 3), Time::ZERO);
     let mut group = criterion.benchmark_group("dcqcn");
     group.throughput(Throughput::Elements(17));
     group.bench_function("cnp-and-16-sends", |bencher| {
         let step = |(mut control, mut now): (RateControl, Time)| {
-            control.on_cnp(now);
+            control.on_cnp(now, None);
             for _ in 0..16 {
                 control.on_send(now, 4178);
                 let next = control.ready_at(now, cost(4178));

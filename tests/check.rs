@@ -328,6 +328,7 @@ fn nothing_is_wrong_with_the_library_but_what_is_meant_to_be() {
         // one each way around
         ("tagger-bounce", "topology"),
         ("tagger-bounce", "topology"),
+        ("spray-recovery", "switch.load_balance"),
     ];
     assert_eq!(found, meant.map(|(name, key)| (name, key.to_owned())));
 }

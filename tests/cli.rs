@@ -276,6 +276,14 @@ fn a_run_can_be_repeated_from_its_directory() {
     assert_eq!(second.status.code(), Some(0), "{}", text(&second.stderr));
     let repeated = read("runs/scenario/report.json");
     assert_eq!(original["fingerprint"], repeated["fingerprint"]);
+    // what a paper cites: version, commit, presets with the digest of their text, seed
+    assert_eq!(original["rocesim"], env!("CARGO_PKG_VERSION"));
+    assert!(original["commit"].is_string());
+    let presets = original["presets"].as_array().unwrap();
+    let named =
+        |preset: &Value| preset["key"] == "switch.preset" && preset["name"] == "generic-32mb";
+    let preset = presets.iter().find(|preset| named(preset)).expect("incast names its switch");
+    assert_eq!(preset["version"].as_str().unwrap().len(), 16);
     assert_eq!(original["seed"], 7);
 }
 

@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -346,6 +347,138 @@ fn what_is_wrong_with_a_study_is_told_with_its_line() {
     assert!(refused(folder, &["report", "."]).contains("there is no study here"));
     let left: Vec<_> = fs::read_dir(folder).unwrap().collect();
     assert_eq!(left.len(), 1, "nothing was written");
+}
+
+/// Two congestion controls and none under background traffic, with and without an incast.
+const COMPARISON: &str = r#"
+title = "which congestion control?"
+seeds = 2
+minimize = ["flows.background.slowdown_p99", "queue_p99", "paused_s"]
+columns = ["flows.10KB.slowdown_mean", "flows.incast.completed", "flows.background.0B-100KB.fct_p99"]
+given = ["load", "incast"]
+
+[axes]
+congestion = { variants = { dcqcn = { "nic.congestion.preset" = "hpcc-ns3" }, mlx5 = { "nic.congestion.preset" = "mlx5-default" }, none = {} } }
+load = { zip = { "traffic.background.load" = [0.2, 0.4, 0.6] }, names = ["20 %", "40 %", "60 %"] }
+incast = { variants = { without = { "traffic.incast.repeat.count" = 0 }, with = {} } }
+
+[scenario.topology]
+kind = "leaf-spine"
+leaves = 2
+spines = 2
+hosts_per_leaf = 4
+link = { rate = "100Gbps", delay = "500ns" }
+uplink = { rate = "200Gbps", delay = "500ns" }
+[scenario.switch]
+preset = "generic-32mb"
+[scenario.switch.buffer]
+size = "4MiB"
+[scenario.switch.ecn.3]
+kmin = "100KB"
+kmax = "400KB"
+pmax = 0.2
+[[scenario.traffic]]
+name = "background"
+kind = "poisson"
+sizes = "ali-storage"
+load = 0.4
+for = "200us"
+[[scenario.traffic]]
+name = "incast"
+kind = "incast"
+senders = "0..6"
+receiver = 7
+bytes = "200KB"
+repeat = { every = "100us", count = 2 }
+[scenario.sample]
+interval = "2us"
+flows = 0
+[scenario.measure]
+to = "200us"
+"#;
+
+#[test]
+fn congestion_controls_are_compared_by_size_queues_and_pauses() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    study(folder, "cc.toml", COMPARISON);
+    let answer = done(folder, &["study", "cc.toml", "--out", "cc"]);
+    insta::assert_snapshot!("comparison", answer);
+    let out = folder.join("cc");
+    let read = |name: &str| fs::read_to_string(out.join(name)).unwrap();
+
+    // 3 x 3 x 2 points and the base; a bin has the same edges everywhere
+    let slowdown = out.join("slowdown.csv");
+    let of = |name: &str| column(&slowdown, name);
+    let rows: Vec<(String, String, String)> = of("point")
+        .into_iter()
+        .zip(of("traffic"))
+        .zip(of("to_bytes"))
+        .map(|((point, traffic), to)| (point, traffic, to))
+        .collect();
+    let distinct = |values: Vec<String>| values.into_iter().collect::<BTreeSet<String>>();
+    assert_eq!(distinct(of("point")).len(), 19);
+    assert_eq!(distinct(of("traffic")).len(), 3, "all, background, incast");
+    let edges = distinct(of("to_bytes"));
+    assert!(edges.iter().all(|edge| edge.trim_end_matches('0').len() == 1), "{edges:?}");
+    // point 1 has no incast, point 2 has 2 seeds x 2 rounds x 6 senders of 200 KB
+    let incast = |point: &str| {
+        let at = rows.iter().position(|row| (&*row.0, &*row.1) == (point, "incast"));
+        at.map(|at| (rows[at].2.clone(), of("flows")[at].clone()))
+    };
+    assert_eq!(incast("1"), None);
+    assert_eq!(incast("2"), Some(("200000".to_owned(), "24".to_owned())));
+
+    // a share of 1 is the longest queue: of this table as of the points
+    let queues = out.join("queues.csv");
+    let shares = column(&queues, "share");
+    assert_eq!(shares.len(), 19 * 57);
+    let lengths: Vec<f64> =
+        column(&queues, "queue_bytes").iter().map(|cell| cell.parse().unwrap()).collect();
+    assert!(lengths.chunks(57).all(|of_point| of_point.is_sorted()));
+
+    let plots = ["slowdown.svg", "queues.svg", "pauses.svg"].map(read);
+    for plot in &plots {
+        assert!(plot.contains("mlx5") && plot.contains("load = 60 %, incast = with"), "{plot}");
+    }
+    // no line for the base, and a legend
+    assert!(plots[0].contains("flows of traffic background") && plots[0].contains("slowdown, p99"));
+    assert!(plots[1].contains("queue length (KB)"));
+    assert!(read("report.html").contains("slowdown, p99"));
+    assert_eq!(answer, done(folder, &["report", "cc"]));
+
+    // one run, as any other program reads it
+    let arguments = ["run", "cc.toml", "--out", "run", "--json"];
+    let report: serde_json::Value = serde_json::from_str(&done(folder, &arguments)).unwrap();
+    let bins = report["slowdown_by_size"].as_array().unwrap();
+    let flows = |traffic: Option<&str>| -> u64 {
+        let own = bins.iter().filter(|bin| bin["traffic"].as_str() == traffic);
+        own.map(|bin| bin["flows"].as_u64().unwrap()).sum()
+    };
+    assert_eq!(flows(None), report["flows"].as_array().unwrap().len() as u64);
+    assert_eq!(flows(Some("incast")), 12);
+    assert_eq!(flows(None), flows(Some("incast")) + flows(Some("background")));
+    let queue = &report["queue_bytes"];
+    // two leaves with 4 + 2 ports and two spines with 2; each 2 us from 0 to 200 us
+    assert_eq!(queue["samples"].as_u64(), Some(16 * 101));
+    assert!(queue["p50"].as_u64() <= queue["p99"].as_u64());
+    assert!(folder.join("run/queues.csv").is_file() && folder.join("run/slowdown.csv").is_file());
+}
+
+#[test]
+fn keys_of_some_flows_are_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    for (key, expected) in [
+        ("flows.backgroud.slowdown_p99", "did you mean `background`?"),
+        ("flows.1KB-1QB.slowdown_p99", "nor a size such as 10KB or 0B-100KB"),
+        ("flows.10KB.slowdwn_p99", "did you mean `slowdown`?"),
+        ("queue_p98", "did you mean `queue_p9"),
+    ] {
+        study(folder, "bad.toml", &COMPARISON.replace("flows.10KB.slowdown_mean", key));
+        let message = refused(folder, &["study", "bad.toml"]);
+        assert!(message.contains(expected), "{key}: {message}");
+    }
 }
 
 /// Every study of the library loads, and each of its values can be built (`study::load` tries).

@@ -28,6 +28,7 @@ pub mod ids;
 pub mod link;
 pub mod load_balance;
 pub mod nic;
+pub mod note;
 pub mod packet;
 pub mod pfc;
 pub mod placement;

@@ -12,6 +12,8 @@ pub enum Kind {
     Nak,
     /// Congestion notification; travels back.
     Cnp,
+    /// Asks for the data of a READ from `psn` on; travels back.
+    Read,
     /// Priority flow control: for the next node only. `arg` holds the quanta, `queue` the priority.
     Pfc,
 }
@@ -25,7 +27,8 @@ pub struct Packet {
     pub psn: u32,
     /// Buffer length in bytes.
     pub len: u16,
-    /// Payload bytes (data), pause quanta (PFC).
+    /// Payload bytes (data), pause quanta (PFC), how far the packet that came is beyond the one that is
+    /// expected (NAK with selective repeat).
     pub arg: u16,
     /// Ingress port at the switch that holds the frame, as index within that switch.
     pub ingress: u16,
@@ -41,65 +44,86 @@ pub struct Packet {
     pub pcp: u8,
     /// Remaining hops.
     pub ttl: u8,
-    flags: u8,
+    /// Flags in the low byte; above them what it carries beside its headers, as number in
+    /// [`Notes`](crate::note::Notes).
+    bits: u32,
 }
 
-const ECT: u8 = 1;
-const CE: u8 = 2;
-const ACK_REQ: u8 = 4;
-const LAST: u8 = 8;
-const ECHO: u8 = 16;
-const AGAIN: u8 = 32;
+const ECT: u32 = 1;
+const CE: u32 = 2;
+const ACK_REQ: u32 = 4;
+const LAST: u32 = 8;
+const ECHO: u32 = 16;
+const AGAIN: u32 = 32;
+const FLAGS: u32 = 0xff;
 
 impl Packet {
     /// A frame of this kind for this QP; everything else is zero.
     #[inline]
     pub fn new(kind: Kind, qp: u32, psn: u32, len: u16) -> Self {
         let (arg, ingress, queue, pg) = (0, 0, 0, 0);
-        let (dscp, pcp, ttl, flags) = (0, 0, 0, 0);
-        Packet { qp, psn, len, arg, ingress, kind, queue, pg, dscp, pcp, ttl, flags }
+        let (dscp, pcp, ttl, bits) = (0, 0, 0, 0);
+        Packet { qp, psn, len, arg, ingress, kind, queue, pg, dscp, pcp, ttl, bits }
+    }
+
+    /// True if it carries something beside its headers.
+    #[inline]
+    pub fn has_note(&self) -> bool {
+        self.bits > FLAGS
+    }
+
+    /// The number of its note; 0 if it has none.
+    #[inline]
+    pub fn note(&self) -> u32 {
+        self.bits >> 8
+    }
+
+    /// Gives it a note, or (0) takes its note away.
+    #[inline]
+    pub fn set_note(&mut self, note: u32) {
+        self.bits = self.bits & FLAGS | note << 8;
     }
 
     /// ECN-capable transport.
     #[inline]
     pub fn ect(&self) -> bool {
-        self.flags & ECT != 0
+        self.bits & ECT != 0
     }
 
     /// Congestion experienced: marked by a switch.
     #[inline]
     pub fn ce(&self) -> bool {
-        self.flags & CE != 0
+        self.bits & CE != 0
     }
 
     /// The requester asks for an acknowledgement.
     #[inline]
     pub fn ack_req(&self) -> bool {
-        self.flags & ACK_REQ != 0
+        self.bits & ACK_REQ != 0
     }
 
     /// Last (or only) packet of its message.
     #[inline]
     pub fn last(&self) -> bool {
-        self.flags & LAST != 0
+        self.bits & LAST != 0
     }
 
     /// An acknowledgement that echoes congestion.
     #[inline]
     pub fn echo(&self) -> bool {
-        self.flags & ECHO != 0
+        self.bits & ECHO != 0
     }
 
     /// It was sent before.
     #[inline]
     pub fn again(&self) -> bool {
-        self.flags & AGAIN != 0
+        self.bits & AGAIN != 0
     }
 
     /// It was sent before.
     #[inline]
     pub fn set_again(&mut self) {
-        self.flags |= AGAIN;
+        self.bits |= AGAIN;
     }
 
     /// Sets how many switches it may pass.
@@ -112,27 +136,27 @@ impl Packet {
     /// Sets ECT.
     #[inline]
     pub fn with_ect(mut self, ect: bool) -> Self {
-        self.flags |= if ect { ECT } else { 0 };
+        self.bits |= if ect { ECT } else { 0 };
         self
     }
 
     /// Marks the frame.
     #[inline]
     pub fn mark(&mut self) {
-        self.flags |= CE;
+        self.bits |= CE;
     }
 
     /// Sets AckReq and the last-packet bit of a data packet.
     #[inline]
     pub fn with_flags(mut self, ack_req: bool, last: bool) -> Self {
-        self.flags |= if ack_req { ACK_REQ } else { 0 } | if last { LAST } else { 0 };
+        self.bits |= if ack_req { ACK_REQ } else { 0 } | if last { LAST } else { 0 };
         self
     }
 
     /// Sets the congestion echo of an acknowledgement.
     #[inline]
     pub fn with_echo(mut self, echo: bool) -> Self {
-        self.flags |= if echo { ECHO } else { 0 };
+        self.bits |= if echo { ECHO } else { 0 };
         self
     }
 }

@@ -139,7 +139,7 @@ pub(crate) struct Transmitter {
     nonempty: u8,
     /// Queues told to pause, from downstream: as in [`Aside`].
     paused: u8,
-    /// [`CROSSES`], [`PFC_WAITS`], [`LAZY`], [`MARKS_EARLY`].
+    /// [`CROSSES`], [`PFC_WAITS`], [`LAZY`], [`MARKS_EARLY`], [`CUTS`].
     flags: u8,
     turn: Turn,
 }
@@ -174,6 +174,8 @@ const PFC_WAITS: u8 = 2;
 const LAZY: u8 = 4;
 /// Frames that come may be marked.
 const MARKS_EARLY: u8 = 8;
+/// The peer cuts through.
+const CUTS: u8 = 16;
 
 impl Transmitter {
     /// An idle one; its wiring is for the caller to set.
@@ -200,6 +202,18 @@ impl Transmitter {
     pub(crate) fn set_marking(&mut self, number: u16, wred: &PortWred) {
         self.wred = number;
         self.flags = self.flags & !MARKS_EARLY | if wred.at_enqueue { MARKS_EARLY } else { 0 };
+    }
+
+    /// The peer belongs to another shard, or handles frames before they have come as a whole.
+    #[inline]
+    pub(crate) fn is_special(&self) -> bool {
+        self.flags & (CROSSES | CUTS) != 0
+    }
+
+    /// The peer handles frames before they have come as a whole.
+    #[inline]
+    pub(crate) fn cuts(&self) -> bool {
+        self.flags & CUTS != 0
     }
 
     /// True if frames that come may be marked.
@@ -271,6 +285,8 @@ pub(crate) struct Aside {
     pub(crate) blamed: [u16; PRIORITIES],
     /// The time of frames that are sent.
     pub(crate) clock: LinkClock,
+    /// See [`Wire`](crate::fabric::Wire).
+    pub(crate) head: u64,
     /// PFC frames that leave next: priority and quanta.
     pfc_out: Fifo<(u8, u16)>,
     scheduler: Scheduler,
@@ -278,6 +294,13 @@ pub(crate) struct Aside {
     pub(crate) random: Stream,
     /// Everything else that is counted here.
     pub(crate) counters: PortCounters,
+}
+
+impl Aside {
+    /// From a frame's first bit to where the peer, which cuts through, begins to handle it.
+    pub(crate) fn head_time(&self, wire_len: u64) -> Delta {
+        self.clock.time(wire_len.min(self.head))
+    }
 }
 
 /// The PFC watchdog of a switch port.
@@ -327,6 +350,7 @@ impl Port {
             silent: 0,
             blamed: [0; PRIORITIES],
             clock,
+            head: 0,
             pfc_out: Fifo::default(),
             scheduler,
             random,
@@ -335,6 +359,12 @@ impl Port {
         let mut port = Port { tx, rx, queues: Default::default(), aside: Box::new(aside) };
         port.set_clock(clock);
         port
+    }
+
+    /// Its peer handles a frame when so many wire bytes of it have come, if not 0.
+    pub(crate) fn set_head(&mut self, head: u64) {
+        self.aside.head = head;
+        self.tx.flags |= if head > 0 { CUTS } else { 0 };
     }
 
     /// Frames that are sent from now on take these times.

@@ -129,6 +129,13 @@ impl Frames {
         (payload + self.overhead + reth).max(self.min)
     }
 
+    /// Buffer length of a response to a READ: its first and last ones carry an AETH.
+    #[inline]
+    pub fn read(&self, payload: u16, edge: bool) -> u16 {
+        let aeth = if edge { 4 } else { 0 };
+        (payload + self.overhead + aeth).max(self.min)
+    }
+
     /// Buffer length of a TCP segment: Ethernet 14, IPv4 20, TCP 20 with 12 of time stamps, FCS 4.
     #[inline]
     pub fn tcp(&self, payload: u16) -> u16 {

@@ -42,9 +42,15 @@ fn flows(flows: Vec<FlowConfig>) -> Vec<TrafficConfig> {
 }
 
 fn fct_ps(bytes: u64, mtu: u16) -> u64 {
+    fct_by(Transport::Rc, SwitchConfig::default(), bytes, mtu)
+}
+
+fn fct_by(transport: Transport, switch: SwitchConfig, bytes: u64, mtu: u16) -> u64 {
     let nic = NicConfig { mtu, ..NicConfig::default() };
-    let traffic = flows(vec![flow(0, 1, bytes)]);
-    let (_, report) = run(spec(star(2), SwitchConfig::default(), nic, &traffic, 1), 1);
+    let mut traffic = flows(vec![flow(0, 1, bytes)]);
+    let TrafficConfig::Flows(section) = &mut traffic[0] else { unreachable!() };
+    section.transport = transport;
+    let (_, report) = run(spec(star(2), switch, nic, &traffic, 1), 1);
     assert_eq!(report.outcome, OutcomeKind::Completed);
     let flow = &report.flows[0];
     assert_eq!(flow.fct_s, flow.ideal_fct_s);
@@ -61,6 +67,24 @@ fn the_first_packet_is_exact_to_the_picosecond() {
     // two packets: the second has no RETH, 4178 B = 334,240 ps, and waits behind the first, which
     // is longer, at the switch
     assert_eq!(fct_ps(8192, 4096), 2 * 335_520 + 334_240 + 2_000_000);
+}
+
+#[test]
+fn cut_through_waits_for_the_head_of_a_frame_only() {
+    let switch = || SwitchConfig { cut_through: true, ..SwitchConfig::default() };
+    // 64 + 20 B of the first frame, 6,720 ps, are stored, and the whole takes its time once
+    assert_eq!(fct_by(Transport::Rc, switch(), 4096, 4096), 6_720 + 335_520 + 2_000_000);
+    // the second frame follows without a gap
+    assert_eq!(fct_by(Transport::Rc, switch(), 8192, 4096), 6_720 + 335_520 + 334_240 + 2_000_000);
+}
+
+#[test]
+fn sends_and_reads_have_their_own_headers() {
+    let fct = |transport| fct_by(transport, SwitchConfig::default(), 4096, 4096);
+    // no RETH: 4178 B
+    assert_eq!(fct(Transport::RcSend), 2 * 334_240 + 2_000_000);
+    // a request of 62 + 16 + 20 = 98 B, 7,840 ps, and one response with an AETH: 4182 B, 334,560 ps
+    assert_eq!(fct(Transport::RcRead), 2 * 7_840 + 2 * 334_560 + 4_000_000);
 }
 
 #[test]

@@ -6,13 +6,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use common::{link, spec, watched};
-use models::congestion::{CongestionConfig, DcqcnConfig};
+use models::congestion::{
+    CongestionConfig, CreditsConfig, DcqcnConfig, DcqcnPlusConfig, DctcpConfig, Feedback,
+    HpccConfig, SwiftConfig, TimelyConfig,
+};
 use models::dependency::Traffic;
 use models::fabric::{OnDeadlock, Shards, Spec, plan, run};
 use models::fault::{Direction, FaultConfig, LinkDownConfig, RateConfig, SlowReceiverConfig};
 use models::ids::PortId;
 use models::load_balance::LoadBalance;
-use models::nic::{NicConfig, PauseStormConfig, ReceiveConfig, Recovery};
+use models::nic::{NicConfig, PauseStormConfig, ReceiveConfig, Recovery, WindowSize};
 use models::packet::Packet;
 use models::probe::Probe;
 use models::report::{OutcomeKind, PauseTree, Report, RootKind, Totals};
@@ -83,6 +86,7 @@ struct Case {
     pipeline: bool,
     /// Switches that spray, and NICs that take what comes early or throw it away.
     spray: Spray,
+    research: Research,
     flows: Vec<(u32, u32, u64, u64)>,
     seed: u64,
 }
@@ -92,14 +96,72 @@ enum Spray {
     Off,
     Placed,
     GoBackN,
+    /// Selective repeat.
+    Selective,
+}
+
+/// What researchers compare.
+#[derive(Clone, Copy, Debug)]
+struct Research {
+    /// The number of a congestion control; 0 for that of the case.
+    control: u8,
+    /// The number of what spreads packets, where switches do.
+    balance: u8,
+    cut_through: bool,
+    /// WRITE, SEND, or READ.
+    verb: Transport,
+}
+
+impl Research {
+    fn control(&self) -> Option<CongestionConfig> {
+        let hpcc = HpccConfig::default();
+        Some(match self.control {
+            0 => return None,
+            1 => CongestionConfig::DcqcnPlus(DcqcnPlusConfig::default()),
+            2 => CongestionConfig::Dctcp(DctcpConfig::default()),
+            3 => CongestionConfig::Hpcc(hpcc),
+            4 => CongestionConfig::Hpcc(HpccConfig { multi_rate: true, ..hpcc }),
+            5 => {
+                let (feedback, pint_probability) = (Feedback::Pint, 0.5);
+                CongestionConfig::Hpcc(HpccConfig { feedback, pint_probability, ..hpcc })
+            }
+            6 => CongestionConfig::Timely(TimelyConfig::default()),
+            7 => CongestionConfig::Swift(SwiftConfig::default()),
+            _ => CongestionConfig::Credits(CreditsConfig { slots: 2, slice: Bytes::new(4000) }),
+        })
+    }
+
+    fn balance(&self, switch: &mut SwitchConfig) {
+        let gap = Delta::from_ns(700);
+        switch.flowlet.gap = gap;
+        switch.conga.gap = gap;
+        switch.load_balance = [
+            LoadBalance::Spray,
+            LoadBalance::Flowlet,
+            LoadBalance::Adaptive,
+            LoadBalance::Drill,
+            LoadBalance::Conga,
+        ][usize::from(self.balance)];
+    }
+
+    /// READs need no ACKs, and what does cannot use them.
+    fn reads(&self) -> bool {
+        self.verb == Transport::RcRead && self.control < 2
+    }
 }
 
 fn case() -> impl Strategy<Value = Case> {
     let flow = (0u32..6, 0u32..6, prop_oneof![1u64..400, 1u64..300_000], 0u64..20_000);
     let device = (0u64..800, 0u64..700, any::<[bool; 3]>(), prop::bool::weighted(0.2));
     let faults = [0.2, 0.4, 0.2, 0.3].map(prop::bool::weighted);
-    let spray =
-        prop_oneof![3 => Just(Spray::Off), 1 => Just(Spray::Placed), 1 => Just(Spray::GoBackN)];
+    let spray = prop_oneof![4 => Just(Spray::Off), 1 => Just(Spray::Placed), 1 => Just(Spray::GoBackN),
+            2 => Just(Spray::Selective)];
+    let verb = prop_oneof![2 => Just(Transport::Rc), 1 => Just(Transport::RcSend),
+        1 => Just(Transport::RcRead)];
+    let control = prop_oneof![1 => Just(0u8), 2 => 1u8..9];
+    let research = (control, 0u8..5, prop::bool::weighted(0.3), verb).prop_map(
+        |(control, balance, cut_through, verb)| Research { control, balance, cut_through, verb },
+    );
     let sizes = (prop_oneof![Just(1u64), Just(208), Just(254)], 300u16..5000);
     (
         0u8..5,
@@ -108,7 +170,7 @@ fn case() -> impl Strategy<Value = Case> {
         sizes,
         device,
         prop::collection::vec(flow, 1..60),
-        (any::<u64>(), faults, spray),
+        (any::<u64>(), faults, spray, research),
     )
         .prop_map(
             |(
@@ -118,7 +180,7 @@ fn case() -> impl Strategy<Value = Case> {
                 (cell, mtu),
                 device,
                 flows,
-                (seed, [fault, slower, pipeline, tcp], spray),
+                (seed, [fault, slower, pipeline, tcp], spray, research),
             )| {
                 let (response_ns, latency_ns, [dcqcn, slow_receiver, bounce], loss) = device;
                 Case {
@@ -136,6 +198,7 @@ fn case() -> impl Strategy<Value = Case> {
                     slower,
                     pipeline,
                     spray,
+                    research,
                     tcp,
                     bounce,
                     flows,
@@ -183,14 +246,25 @@ fn scenario(case: &Case, headroom: Headroom, cut: bool) -> Spec {
     nic.transport.ack_every = 4;
     nic.transport.timeout = 8;
     if case.spray != Spray::Off {
-        switch.load_balance = LoadBalance::Spray;
+        case.research.balance(&mut switch);
         nic.transport.ooo_data_placement = case.spray == Spray::Placed;
+    } else if case.seed & 32 != 0 {
+        switch.load_balance = LoadBalance::Static;
     }
-    if case.dcqcn {
+    if case.spray == Spray::Selective {
+        nic.transport.recovery = Recovery::SelectiveRepeat;
+        nic.transport.selective.reordering = (case.seed >> 6) as u32 % 9;
+        nic.transport.window = (case.seed & 64 != 0).then_some(WindowSize::Bdp);
+    }
+    switch.cut_through = case.research.cut_through;
+    if case.dcqcn || matches!(case.research.control, 1 | 2) {
         let (kmin, kmax) = (Size::bytes(20_000), Size::bytes(80_000));
         let wred = WredConfig { kmin, kmax, pmax: 0.3, mark_at: MarkAt::Dequeue };
         switch.ecn.insert(3, wred);
         nic.congestion = CongestionConfig::Dcqcn(DcqcnConfig::default());
+    }
+    if let Some(control) = case.research.control() {
+        nic.congestion = control;
     }
     if case.pipeline {
         // a frame of 1 KB of a port's rate, in two pipelines
@@ -221,9 +295,14 @@ fn scenario(case: &Case, headroom: Headroom, cut: bool) -> Spec {
     // in a quarter of the cases some flows wait for others, which leaves one shard
     let chained = case.response_ns.is_multiple_of(4);
     nic.transport.window_follows_rate = chained;
+    let verb = match case.research.reads() && case.spray != Spray::Selective {
+        true => Transport::RcRead,
+        false if case.research.verb == Transport::RcRead => Transport::Rc,
+        false => case.research.verb,
+    };
     // where much is lost it may never end
     let lossless = !case.loss && !case.fault && !case.pipeline && headroom == Headroom::Auto;
-    if lossless && case.seed & 8 != 0 && case.spray == Spray::Off {
+    if lossless && case.seed & 8 != 0 && case.spray == Spray::Off && verb != Transport::RcRead {
         nic.transport.recovery = Recovery::GoBack0;
     }
     let flows: Vec<FlowConfig> = (0u32..)
@@ -234,7 +313,8 @@ fn scenario(case: &Case, headroom: Headroom, cut: bool) -> Spec {
             bytes: FlowSize::Bytes(Bytes::new(*bytes)),
             start: Delta::from_ns(*start),
             after: After(if chained && number % 3 == 2 { vec![number / 2] } else { vec![] }),
-            window: (number % 4 == 1).then(|| Bytes::new(3 * u64::from(case.mtu))),
+            window: (number % 4 == 1 && verb != Transport::RcRead)
+                .then(|| Bytes::new(3 * u64::from(case.mtu))),
             rate: None,
             dscp: None,
             source_port: None,
@@ -269,7 +349,7 @@ fn scenario(case: &Case, headroom: Headroom, cut: bool) -> Spec {
         let name = String::new();
         TrafficConfig::Flows(FlowsConfig { name, flows, file: None, dscp: None, transport })
     };
-    let sections = [(flows, Transport::Rc), (tcp, Transport::Tcp)].into_iter();
+    let sections = [(flows, verb), (tcp, Transport::Tcp)].into_iter();
     let traffic: Vec<TrafficConfig> =
         sections.filter(|(flows, _)| !flows.is_empty()).map(section).collect();
     let mut spec = spec(topology, switch, nic, &traffic, case.seed);
@@ -337,7 +417,8 @@ proptest! {
         if case.spray == Spray::Off && !case.fault {
             prop_assert_eq!(report.totals.reordered_packets, 0);
         }
-        if !case.loss && !case.fault && case.spray != Spray::GoBackN {
+        let orderly = matches!(case.spray, Spray::Off | Spray::Placed);
+        if !case.loss && !case.fault && orderly {
             // behind a slow receiver an ACK may take longer than the time-out of 1 ms
             let Totals { retransmitted_packets, timeouts, .. } = report.totals;
             prop_assert!(retransmitted_packets == 0 || timeouts > 0);
@@ -390,7 +471,7 @@ proptest! {
         prop_assert_eq!(report.outcome, OutcomeKind::Completed);
         let drops: u64 = report.totals.drops.values().sum();
         // frames that take a new way may overtake others
-        let overtaken = case.fault || case.spray == Spray::GoBackN;
+        let overtaken = case.fault || matches!(case.spray, Spray::GoBackN | Spray::Selective);
         prop_assert!(drops > 0 || overtaken || report.totals.retransmitted_packets == 0);
     }
 

@@ -11,6 +11,10 @@
 //! "flows.slowdown_p99" = { above = 1, below = 4 }   # mean, sum, p50, p95 or p99 over them
 //! "ports.sw0:8.max_queue_bytes" = { below = "2MB" } # one port
 //! "flows[3].goodput_bps" = { above = "9Gbps" }      # one flow
+//! "flows.storage.fct_p99" = { below = "2ms" }       # those of one traffic section,
+//! "flows.10KB.slowdown_p99" = { below = 3 }         # of a bin of `slowdown_by_size`, of sizes above
+//! "flows.storage.0B-100KB.slowdown_p99" = { below = 5 } # one and up to another, or both
+//! queue_p99 = { below = "200KB" }                   # with `sample.interval`, of all switch ports
 //! "collectives.busbw_max" = { above = 22 }          # GB/s
 //! "collectives[0].time" = { below = "11ms" }        # the first collective of the first size
 //! "trainings[0].step_time" = { below = "90ms" }     # the first training job
@@ -18,13 +22,15 @@
 //! "findings.ecn_after_pfc" = 1                      # number of findings of a kind
 //! ```
 
+mod which;
+
 use std::fmt;
 
 use models::counters::DropReason;
+use models::fabric::Spec;
 use models::report::{
     CollectiveReport, FlowReport, FlowStatus, PortReport, ProgramReport, Report, TrainingReport,
 };
-use models::topology::Topology;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
@@ -35,6 +41,7 @@ use sim_core::{Bytes, Delta, Rate};
 use crate::diagnose;
 use crate::load::{LoadError, Node, suggestion};
 use crate::{stats, text};
+use which::Which;
 
 /// What a value must be.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -317,7 +324,17 @@ fn look_up(report: &Report, key: &str) -> Option<(&'static str, Value)> {
         Some(("collectives", "completed")) => {
             Some(completed(report.collectives.iter().map(|c| c.status)))
         }
-        Some(("flows", rest)) => aggregate(FLOW_FIELDS, &report.flows, rest),
+        Some(("flows", rest)) => match rest.rsplit_once('.') {
+            None => aggregate(FLOW_FIELDS, &report.flows, rest),
+            Some((which, field)) => {
+                let which = Which::read(which);
+                let flows = report.flows.iter().filter(|flow| which.has(flow));
+                match field {
+                    "completed" => Some(completed(flows.map(|flow| flow.status))),
+                    field => aggregate(FLOW_FIELDS, flows, field),
+                }
+            }
+        },
         Some(("collectives", rest)) => aggregate(COLLECTIVE_FIELDS, &report.collectives, rest),
         Some(("trainings", "completed")) => {
             Some(completed(report.trainings.iter().map(|training| training.status)))
@@ -352,10 +369,17 @@ fn value_of<T>(fields: &[Field<T>], entry: &T, name: &str) -> Option<(&'static s
     named(fields, name).map(|(name, of)| (*name, of(entry)))
 }
 
-fn aggregate<T>(fields: &[Field<T>], list: &[T], name: &str) -> Option<(&'static str, Value)> {
+fn aggregate<'a, T: 'a>(
+    fields: &[Field<T>],
+    list: impl IntoIterator<Item = &'a T>,
+    name: &str,
+) -> Option<(&'static str, Value)> {
     let (field, how) = name.rsplit_once('_')?;
     let (name, of) = named(fields, field)?;
-    let values = stats::sorted(list.iter().filter_map(|entry| of(entry).as_f64()));
+    let values = stats::sorted(list.into_iter().filter_map(|entry| of(entry).as_f64()));
+    if values.is_empty() && how != "sum" {
+        return None;
+    }
     let result = match how {
         "min" => *values.first()?,
         "max" => *values.last()?,
@@ -370,17 +394,18 @@ fn aggregate<T>(fields: &[Field<T>], list: &[T], name: &str) -> Option<(&'static
 }
 
 /// Refuses keys that name nothing in a report.
-pub(crate) fn check_names(tree: &Node, topology: &Topology) -> Result<(), LoadError> {
+pub(crate) fn check_names(tree: &Node, spec: &Spec) -> Result<(), LoadError> {
     let Some(expect) = tree.get("expect").and_then(Node::as_table) else { return Ok(()) };
     for entry in expect {
-        check_name(&entry.key, Some(topology))
+        check_name(&entry.key, Some(spec))
             .map_err(|message| LoadError::new(message).within("expect").at(entry.key_origin))?;
     }
     Ok(())
 }
 
-/// The message about a key that names nothing in a report; without `topology` any port is taken.
-pub(crate) fn check_name(key: &str, topology: Option<&Topology>) -> Result<(), String> {
+/// The message about a key that names nothing in a report; without `spec` any port and any traffic
+/// section is taken.
+pub(crate) fn check_name(key: &str, spec: Option<&Spec>) -> Result<(), String> {
     let fail = |hint: String| Err(format!("`{key}` names nothing in a report{hint}"));
     if ["flows", "ports", "collectives", "trainings", "programs"].contains(&key) {
         return fail(format!("; a key with a point is quoted: \"{key}.fct_max\""));
@@ -395,7 +420,18 @@ pub(crate) fn check_name(key: &str, topology: Option<&Topology>) -> Result<(), S
     let (names, how, last): (Vec<&str>, _, &str) = match list {
         "findings" => (diagnose::KINDS.to_vec(), None, rest),
         "drops" => (DropReason::ALL.map(DropReason::name).to_vec(), None, rest),
-        "flows" => (names(FLOW_FIELDS), Some(AGGREGATES), rest),
+        "flows" => match rest.rsplit_once('.') {
+            None => (names(FLOW_FIELDS), Some(AGGREGATES), rest),
+            Some((which, field)) => {
+                if let Some(fault) = spec.and_then(|s| Which::read(which).fault(&s.sections)) {
+                    return fail(fault);
+                }
+                if field == "completed" {
+                    return Ok(());
+                }
+                (names(FLOW_FIELDS), Some(AGGREGATES), field)
+            }
+        },
         _ if list.starts_with("flows[") => (names(FLOW_FIELDS), None, rest),
         "collectives" => (names(COLLECTIVE_FIELDS), Some(AGGREGATES), rest),
         _ if list.starts_with("collectives[") => (names(COLLECTIVE_FIELDS), None, rest),
@@ -406,7 +442,7 @@ pub(crate) fn check_name(key: &str, topology: Option<&Topology>) -> Result<(), S
         "ports" => match rest.rsplit_once('.') {
             None => (names(PORT_FIELDS), Some(AGGREGATES), rest),
             Some((port, field)) => {
-                if topology.is_some_and(|topology| topology.find_port(port).is_none()) {
+                if spec.is_some_and(|spec| spec.topology.find_port(port).is_none()) {
                     return fail(format!("; there is no port `{port}`"));
                 }
                 (names(PORT_FIELDS), None, field)
@@ -444,15 +480,18 @@ fn names<T>(fields: &[Field<T>]) -> Vec<&'static str> {
     fields.iter().map(|field| field.0).collect()
 }
 
-/// Fields under their own names; in brackets the parts of a report that have others.
+/// Fields under their own names; in brackets the parts of a report that have others, and behind
+/// `?` a part that may be absent, with the names that its fields have in keys.
 macro_rules! fields {
     ($($name:ident),* $(,)?) => {
         &[$((stringify!($name), |entry| json!(entry.$name))),*]
     };
-    ([$($own:ident),*], $part:ident: [$($name:ident),* $(,)?]) => {
+    ([$($own:ident),*], $part:ident: [$($name:ident),* $(,)?],
+     $maybe:ident?: [$($key:ident = $field:ident),* $(,)?]) => {
         &[
             $((stringify!($own), |entry| json!(entry.$own)),)*
             $((stringify!($name), |entry| json!(entry.$part.$name)),)*
+            $((stringify!($key), |entry| json!(entry.$maybe.as_ref().map(|part| part.$field))),)*
         ]
     };
 }
@@ -546,5 +585,12 @@ const TOTAL_FIELDS: &[Field<Report>] = fields!(
         reordered_packets,
         timeouts,
         lossless_drops,
+    ],
+    queue_bytes?: [
+        queue_mean_bytes = mean,
+        queue_p50_bytes = p50,
+        queue_p95_bytes = p95,
+        queue_p99_bytes = p99,
+        queue_max_bytes = max,
     ]
 );

@@ -78,7 +78,8 @@ library! {
     Paper "papers": "pfc-unfairness", "pfc-unfairness-ecmp", "dcqcn-fairness", "dcqcn-incast",
         "dcqcn-fixed-point", "dcqcn-delay", "ns3-rdma-2-to-1", "hpcc-320", "wire-overhead",
         "deadlock-loop", "deadlock-ring", "tagger-bounce", "ecmp-collisions", "nic-storm-cascade",
-        "pfcwd-default", "pfcwd-cycle", "livelock";
+        "pfcwd-default", "pfcwd-cycle", "livelock", "timely-unfair", "swift-target",
+        "irn-fat-tree", "spray-recovery", "balance-60";
     Clinic "clinic": "nic-priority-map-missing", "nic-ignores-pfc", "headroom-too-small",
         "ecn-alone", "pfc-alone", "ecn-too-high", "ecn-too-low", "pfc-all-priorities",
         "dcqcn-every-priority", "storage-in-training-class", "ecmp-constant-port",
@@ -96,14 +97,16 @@ library! {
         "tcp-in-the-lossless-class", "switch-packet-rate", "seed-4x8-a100", "nccl-socket-fallback",
         "ring-or-tree";
     Study "studies": "ecn-threshold", "ecn-cells", "headroom-vs-cable", "qps-per-connection",
-        "alpha-vs-incast", "deadlock-after-failure", "dcqcn-timers", "oversubscription", "sonic-ccl",
-        "sonic-ccl-incast", "sonic-ccl-spine";
+        "alpha-vs-incast", "deadlock-after-failure", "dcqcn-timers", "oversubscription", "cc-comparison",
+        "sonic-ccl", "sonic-ccl-incast", "sonic-ccl-spine";
     ScenarioPreset "presets/scenario": "hpcc-ns3", "htsim";
     SwitchPreset "presets/switch": "generic", "generic-32mb", "trident3", "tomahawk3", "tomahawk4",
         "tomahawk5", "spectrum-2", "spectrum-3", "spectrum-4";
     NicPreset "presets/nic": "generic", "connectx-5", "connectx-6-dx", "connectx-7", "bluefield-3",
         "thor2";
-    CongestionPreset "presets/congestion": "dcqcn-paper", "mlx5-default", "hpcc-ns3";
+    CongestionPreset "presets/congestion": "dcqcn-paper", "mlx5-default", "hpcc-ns3", "dcqcn-plus",
+        "dctcp-paper", "hpcc-paper", "swift", "timely-paper", "ns3-dctcp", "ns3-hpcc",
+        "ns3-hpcc-pint", "ns3-timely";
     HostPreset "presets/host": "generic", "dgx-1", "dgx-a100", "hgx-h100", "hgx-h200", "hgx-b200",
         "hgx-b300", "mi300x", "mi355x", "oci-bm-gpu-h100-8", "oci-bm-gpu4-8", "oci-bm-gpu-b4-8",
         "azure-nd-a100-v4", "aws-p4d", "gcp-a3-ultra", "gcp-a4", "h100-dual-port-nic";

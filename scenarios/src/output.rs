@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use models::report::{Pauses, Report, RootKind, Series};
+use models::report::{Pauses, QueueReport, Report, RootKind, Series, SlowdownReport};
 use serde::Serialize;
 
 use crate::resolve::{Complaint, Loaded};
@@ -45,6 +45,12 @@ pub fn write_run(
     write("scenario.toml", &loaded.resolved)?;
     stream("flows.csv", &|file| flows_csv(report, file))?;
     stream("ports.csv", &|file| ports_csv(report, file))?;
+    if !report.slowdown_by_size.is_empty() {
+        stream("slowdown.csv", &|file| slowdown_csv(report, file))?;
+    }
+    if let Some(queues) = &report.queue_bytes {
+        stream("queues.csv", &|file| queues_csv(queues, file))?;
+    }
     if !pauses.is_empty() {
         stream("pauses.csv", &|file| pauses_csv(pauses, file))?;
     }
@@ -199,6 +205,7 @@ fn flows_csv(report: &Report, file: &mut dyn Write) -> io::Result<()> {
         "victim_share",
         "paused_by",
         "training",
+        "traffic",
     ];
     let mut cells = Cells::new(file, &names)?;
     for flow in &report.flows {
@@ -226,8 +233,26 @@ fn flows_csv(report: &Report, file: &mut dyn Write) -> io::Result<()> {
             &flow.victim_share,
             &Maybe(flow.paused_by.as_ref()),
             &Maybe(flow.training),
+            &Maybe(flow.traffic.as_ref()),
         ])?;
     }
+    cells.writer.flush()
+}
+
+fn slowdown_csv(report: &Report, file: &mut dyn Write) -> io::Result<()> {
+    let names = ["traffic", "from_bytes", "to_bytes", "flows", "mean", "p50", "p95", "p99"];
+    let mut cells = Cells::new(file, &names)?;
+    for bin in &report.slowdown_by_size {
+        let SlowdownReport { from_bytes, to_bytes, flows, mean, p50, p95, p99, .. } = bin;
+        let traffic = Maybe(bin.traffic.as_ref());
+        cells.row(&[&traffic, from_bytes, to_bytes, flows, mean, p50, p95, p99])?;
+    }
+    cells.writer.flush()
+}
+
+fn queues_csv(queues: &QueueReport, file: &mut dyn Write) -> io::Result<()> {
+    let mut cells = Cells::new(file, &["share", "queue_bytes"])?;
+    queues.cdf.iter().try_for_each(|(share, bytes)| cells.row(&[share, bytes]))?;
     cells.writer.flush()
 }
 

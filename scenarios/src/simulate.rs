@@ -228,6 +228,8 @@ pub(crate) fn run_bare(
     if report.outcome == OutcomeKind::Interrupted && verdict == Verdict::TimeLimit {
         report.outcome = OutcomeKind::TimeLimit;
     }
+    report.commit = env!("ROCESIM_COMMIT").to_owned();
+    report.presets = loaded.presets();
     let cpu_time_s = cpu_seconds(plan.shards) - cpu;
     report.performance = report::Performance {
         wall_time_s: wall.elapsed().as_secs_f64(),

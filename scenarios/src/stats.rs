@@ -1,24 +1,6 @@
 //! Small statistics.
 
-/// The `q`-quantile (0 to 1) of sorted values, by linear interpolation; 0 for none.
-pub fn quantile(sorted: &[f64], q: f64) -> f64 {
-    let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
-    let place = q * last as f64;
-    let (below, above) = (place.floor() as usize, place.ceil() as usize);
-    sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64)
-}
-
-/// Sorted copy.
-pub fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
-    let mut values: Vec<f64> = values.into_iter().collect();
-    values.sort_by(f64::total_cmp);
-    values
-}
-
-/// Mean; 0 for none.
-pub fn mean(values: &[f64]) -> f64 {
-    if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
-}
+pub use models::report::stats::{mean, quantile, sorted};
 
 /// Half the width of the 95 % confidence interval of the mean (Student's t); `None` for fewer
 /// than two values.
@@ -44,11 +26,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_and_confidence() {
-        let values = sorted([4.0, 1.0, 3.0, 2.0]);
-        assert_eq!(quantile(&values, 0.5), 2.5);
-        assert_eq!(quantile(&values, 1.0), 4.0);
-        assert_eq!(quantile(&[], 0.5), 0.0);
+    fn confidence() {
+        let values = [1.0, 2.0, 3.0, 4.0];
         // sd of 1..4 is 1.29099; / sqrt 4 = 0.645497; x t(3) = 3.182
         assert!((confidence_95(&values).unwrap() - 2.05397).abs() < 1e-4);
         assert_eq!(confidence_95(&[1.0]), None);

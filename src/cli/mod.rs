@@ -18,6 +18,7 @@ mod schema;
 mod show;
 mod sonic;
 mod study;
+mod study_curves;
 mod study_plots;
 
 use std::path::PathBuf;

@@ -14,6 +14,8 @@ use viz::study::{
     pareto_svg,
 };
 
+use super::study_curves;
+
 /// Points whose numbers stand in the picture.
 const LABELS: usize = 40;
 /// Panels of a picture.
@@ -48,15 +50,16 @@ pub(super) fn all(
     if let Some(bars) = pictures.sensitivity() {
         plots.push(("sensitivity.svg".to_owned(), bars_svg(&bars)?));
     }
+    plots.extend(study_curves::all(&pictures)?);
     Ok(plots)
 }
 
 /// Where a row is on an axis.
 type Place<'a> = Box<dyn Fn(&Row) -> Option<f64> + 'a>;
 
-struct Pictures<'a> {
-    study: &'a Study,
-    table: &'a Table,
+pub(super) struct Pictures<'a> {
+    pub(super) study: &'a Study,
+    pub(super) table: &'a Table,
     verdict: &'a Verdict,
 }
 
@@ -65,11 +68,11 @@ fn better(objective: &Objective) -> Better {
 }
 
 impl Pictures<'_> {
-    fn title(&self) -> String {
+    pub(super) fn title(&self) -> String {
         answer::title(self.study).to_owned()
     }
 
-    fn scaled(&self, index: usize) -> Scaled<'_> {
+    pub(super) fn scaled(&self, index: usize) -> Scaled<'_> {
         Scaled::new(self.study, self.table, index)
     }
 
@@ -99,13 +102,13 @@ impl Pictures<'_> {
     }
 
     /// The row that slices of the space go through: the recommended one, or the first.
-    fn anchor(&self) -> Option<&Row> {
+    pub(super) fn anchor(&self) -> Option<&Row> {
         let chosen = self.verdict.choices.first().and_then(|choice| choice.rows.first());
         self.table.rows.get(chosen.copied().unwrap_or(0))
     }
 
     /// The rows that have the anchor's values on all axes but these.
-    fn slice(&self, but: &[usize]) -> Vec<&Row> {
+    pub(super) fn slice(&self, but: &[usize]) -> Vec<&Row> {
         let Some(anchor) = self.anchor() else { return Vec::new() };
         let same = |row: &&Row| {
             (0..self.study.axes.len())
@@ -115,12 +118,12 @@ impl Pictures<'_> {
         self.table.rows.iter().filter(same).collect()
     }
 
-    fn key(&self, axis: usize, row: &Row) -> String {
+    pub(super) fn key(&self, axis: usize, row: &Row) -> String {
         self.study.axes[axis].key_of(&row.point.levels[axis])
     }
 
     /// The names of an axis' values, in order.
-    fn names(&self, axis: usize) -> Vec<String> {
+    pub(super) fn names(&self, axis: usize) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         for row in &self.table.rows {
             let name = self.key(axis, row);
@@ -132,7 +135,7 @@ impl Pictures<'_> {
     }
 
     /// What the slice holds fixed, in words.
-    fn fixed(&self, but: &[usize]) -> String {
+    pub(super) fn fixed(&self, but: &[usize]) -> String {
         let Some(anchor) = self.anchor() else { return String::new() };
         let others = (0..self.study.axes.len())
             .filter(|axis| !but.contains(axis) && self.study.axes[*axis].ladder().is_none());
@@ -210,7 +213,7 @@ impl Pictures<'_> {
         let (x, place) = self.scale(axis);
         let panels = drawn.iter().map(|(scaled, better)| {
             let series = self.series(&rows, other, |row| Some((place(row)?, scaled.of(row)?)));
-            LinePanel { label: label(scaled), better: *better, series }
+            LinePanel { label: label(scaled), better: *better, series, ..LinePanel::default() }
         });
         Some(LinePlot {
             title: self.title(),
@@ -218,6 +221,7 @@ impl Pictures<'_> {
             panels: panels.collect(),
             chosen_x: self.anchor().filter(|_| !self.verdict.choices.is_empty()).and_then(&place),
             x,
+            bare: false,
         })
     }
 
@@ -246,9 +250,10 @@ impl Pictures<'_> {
         Some(LinePlot {
             title: self.title(),
             subtitle: String::new(),
-            panels: vec![LinePanel { label, better: Better::Neither, series }],
+            panels: vec![LinePanel { label, series, ..LinePanel::default() }],
             chosen_x: None,
             x,
+            bare: false,
         })
     }
 

@@ -15,5 +15,6 @@ mod matrices;
 mod nccl_logs;
 mod ns3;
 mod papers;
+mod research;
 mod runs;
 mod table;

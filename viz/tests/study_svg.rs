@@ -170,6 +170,23 @@ fn lines_have_error_bars_and_one_legend() {
 }
 
 #[test]
+fn panels_of_the_same_objective_have_headings() {
+    let mut plot = line_plot(4);
+    for (index, panel) in plot.panels.iter_mut().enumerate() {
+        panel.heading = format!("load = {index}0 %");
+        panel.log = true;
+    }
+    plot.bare = true;
+    plot.chosen_x = None;
+    let svg = lines_svg(&plot).unwrap();
+    assert_readable(&svg);
+    assert_says(&svg, &["load = 00 %", "load = 30 %", "lower is better", "100 Gb/s"]);
+    assert_eq!(svg.matches("<circle").count(), 0, "no marks");
+    // 12.5 to 412 KB: powers of ten and 2 and 5 times these
+    assert_says(&svg, &["20", "50", "100", "200"]);
+}
+
+#[test]
 fn names_stand_side_by_side() {
     let svg = lines_svg(&named_plot()).unwrap();
     assert_readable(&svg);
@@ -249,7 +266,7 @@ fn failures_stand_beside_the_run_without_one() {
     let svg = bars_svg(&failures(12)).unwrap();
     assert_readable(&svg);
     assert_says(&svg, &["nothing fails: 24.5", "deadlock", "9.33 ± 0.2, 44 % less"]);
-    let svg = bars_svg(&failures(60)).unwrap();
+    let svg = bars_svg(&failures(80)).unwrap();
     assert_readable(&svg);
     assert_says(&svg, &["and 20 more"]);
 }
@@ -315,20 +332,23 @@ fn line_plots() -> impl Strategy<Value = LinePlot> {
     let point = (prop_oneof![values(), 0.0..9.0], values(), prop::option::of(values()))
         .prop_map(|(x, mean, half_width)| LinePoint { x, mean, half_width });
     let line = (text(), several(point, 9)).prop_map(|(name, points)| Series { name, points });
-    let panel = (text(), better(), several(line, 30))
-        .prop_map(|(label, better, series)| LinePanel { label, better, series });
+    let panel = (text(), better(), several(line, 30), text(), any::<bool>()).prop_map(
+        |(label, better, series, heading, log)| LinePanel { heading, log, label, better, series },
+    );
     let scale = prop_oneof![
         (any::<bool>(), several((values(), text()), 20))
             .prop_map(|(log, ticks)| XScale::Numbers { log, ticks }),
         several(text(), 40).prop_map(XScale::Names),
     ];
-    let parts = (text(), text(), text(), scale, several(panel, 5), prop::option::of(values()));
-    parts.prop_map(|(title, subtitle, label, scale, panels, chosen_x)| LinePlot {
+    let chosen = prop::option::of(values());
+    let parts = (text(), text(), text(), scale, several(panel, 5), chosen, any::<bool>());
+    parts.prop_map(|(title, subtitle, label, scale, panels, chosen_x, bare)| LinePlot {
         title,
         subtitle,
         x: XAxis { label, scale },
         panels,
         chosen_x,
+        bare,
     })
 }
 
@@ -352,7 +372,12 @@ fn paretos() -> impl Strategy<Value = Pareto> {
 }
 
 fn all_bars() -> impl Strategy<Value = Bars> {
-    let kind = prop_oneof![Just(BarKind::Plain), Just(BarKind::Broken), Just(BarKind::Rest)];
+    let kind = prop_oneof![
+        Just(BarKind::Plain),
+        Just(BarKind::Broken),
+        Just(BarKind::Rest),
+        any::<usize>().prop_map(BarKind::Of),
+    ];
     let bar = (text(), prop::option::of(values()), text(), kind)
         .prop_map(|(label, value, note, kind)| Bar { label, value, note, kind });
     let baseline =

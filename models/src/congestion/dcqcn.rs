@@ -173,7 +173,7 @@ pub struct Dcqcn {
 }
 
 /// The config, with what is derived from it once.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Params {
     config: DcqcnConfig,
     line_rate: u64,
@@ -206,13 +206,7 @@ struct State {
 impl Dcqcn {
     /// A reaction point at `line_rate` that has seen no notification.
     pub fn new(config: &DcqcnConfig, line_rate: Rate) -> Self {
-        let params = Params {
-            config: config.clone(),
-            line_rate: line_rate.bps(),
-            min_rate: config.rpg_min_rate.bps().min(line_rate.bps()),
-            cut: 1.0 / f64::from(1u32 << (config.rpg_gd - 10)),
-            keep: f64::from(config.rpg_min_dec_fac) / 100.0,
-        };
+        let params = Params::new(config.clone(), line_rate);
         let state = State {
             rate: line_rate.bps(),
             target: line_rate.bps(),
@@ -227,6 +221,24 @@ impl Dcqcn {
             bytes_left: 0,
         };
         Dcqcn { params: std::sync::Arc::new(params), state }
+    }
+
+    /// From now on it has these parameters; timers that run keep their ends.
+    pub(super) fn adapt(&mut self, config: DcqcnConfig) {
+        let line_rate = Rate::from_bps(self.params.line_rate);
+        self.params = std::sync::Arc::new(Params::new(config, line_rate));
+    }
+}
+
+impl Params {
+    fn new(config: DcqcnConfig, line_rate: Rate) -> Self {
+        Params {
+            line_rate: line_rate.bps(),
+            min_rate: config.rpg_min_rate.bps().min(line_rate.bps()),
+            cut: 1.0 / f64::from(1u32 << (config.rpg_gd - 10)),
+            keep: f64::from(config.rpg_min_dec_fac) / 100.0,
+            config,
+        }
     }
 }
 
@@ -266,7 +278,7 @@ impl RateController for Dcqcn {
         }
     }
 
-    fn on_cnp(&mut self, now: Time) {
+    fn on_cnp(&mut self, now: Time, _pause: Option<Delta>) {
         self.state.on_cnp(&self.params, now);
     }
 
@@ -469,7 +481,7 @@ mod tests {
     #[test]
     fn one_cnp_halves_and_five_timers_recover() {
         let mut dcqcn = Dcqcn::new(&paper(), Rate::from_gbps(40));
-        dcqcn.on_cnp(us(0));
+        dcqcn.on_cnp(us(0), None);
         // alpha 1: 40 -> 20, target 40; then (20+40)/2 = 30, 35, 37.5, 38.75, 39.375
         let mut rates = vec![gbps(&dcqcn)];
         for step in 1..=5 {
@@ -484,7 +496,7 @@ mod tests {
     #[test]
     fn alpha_halves_in_177_periods() {
         let mut dcqcn = Dcqcn::new(&paper(), Rate::from_gbps(40));
-        dcqcn.on_cnp(us(0));
+        dcqcn.on_cnp(us(0), None);
         let mut alpha = |periods: u64| {
             dcqcn.advance(us(0), Time::from_ps(us(55 * periods).ps() + 1));
             dcqcn.gauges(Time::from_ps(us(55 * periods).ps() + 1)).alpha
@@ -498,8 +510,8 @@ mod tests {
     fn hyper_increase_needs_both_counters() {
         let mut dcqcn = Dcqcn::new(&paper(), Rate::from_gbps(40));
         let now = us(0);
-        dcqcn.on_cnp(now);
-        dcqcn.on_cnp(now);
+        dcqcn.on_cnp(now, None);
+        dcqcn.on_cnp(now, None);
         // 40 -> 20 -> target 20, rate 10 (alpha 1)
         assert_eq!((gbps(&dcqcn), dcqcn.gauges(now).target_rate), (10.0, Rate::from_gbps(20)));
         // 5 byte events, 5 recoveries: 15, 17.5, 18.75, 19.375, 19.6875
@@ -523,7 +535,7 @@ mod tests {
     #[test]
     fn ns3_cuts_on_its_grid_and_recovers_by_timer() {
         let mut dcqcn = Dcqcn::new(&ns3(), Rate::from_gbps(100));
-        dcqcn.on_cnp(us(10));
+        dcqcn.on_cnp(us(10), None);
         // first period ends at 10 + 4 us + 1 ns; alpha decayed at 11, 12, 13, 14 us without a
         // notification: 0.99609375^4 = 0.984466; rate 100 x (1 - 0.492233) = 50.7767
         dcqcn.advance(us(10), Time::from_ps(14_001_000));
@@ -541,7 +553,7 @@ mod tests {
     #[test]
     fn credit_is_earned_across_rate_changes() {
         let mut dcqcn = Dcqcn::new(&paper(), Rate::from_gbps(40));
-        dcqcn.on_cnp(us(0));
+        dcqcn.on_cnp(us(0), None);
         // 20 Gb/s until 55 us = 137,500 B, then 30 Gb/s: 200,000 B take 55 + 62,500 x 8 / 30 G us
         let ready = dcqcn.ready_at(us(0), super::super::cost(200_000));
         assert_eq!(ready, Time::from_ps(55_000_000 + 16_666_667));
@@ -641,7 +653,7 @@ mod tests {
                 prop_assert_eq!(lazy.rate().bps(), eager.rate);
                 prop_assert_eq!(lazy.gauges(now).target_rate.bps(), eager.target);
                 if step % 4 != 1 {
-                    lazy.on_cnp(now);
+                    lazy.on_cnp(now, None);
                     eager.on_cnp(now);
                 }
             }
@@ -657,7 +669,7 @@ mod tests {
             for gap in cnps {
                 let next = now + Delta::from_ps(gap);
                 dcqcn.advance(now, next);
-                dcqcn.on_cnp(next);
+                dcqcn.on_cnp(next, None);
                 now = next;
             }
             let owed = super::super::cost(bytes);

@@ -2,9 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sim_core::{Delta, Rate, Time};
+use sim_core::Rate;
 
-use super::{Credit, RateController};
+use super::RateController;
 
 /// `algorithm = "none"`
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -43,16 +43,6 @@ impl RateController for NoControl {
     #[inline]
     fn rate(&self) -> Rate {
         self.rate
-    }
-
-    #[inline]
-    fn advance(&mut self, from: Time, to: Time) -> Credit {
-        Credit::from(self.rate.bps()) * Credit::from(to.since(from).ps())
-    }
-
-    #[inline]
-    fn ready_at(&self, from: Time, owed: Credit) -> Time {
-        from + Delta::from_ps(owed.div_ceil(Credit::from(self.rate.bps())) as u64)
     }
 }
 

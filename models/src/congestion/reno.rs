@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sim_core::{Bytes, Delta, Rate, Time};
 
-use super::{Credit, RateController};
+use super::{Ack, Marks, RateController};
 
 /// `[nic.tcp]`: flows with `transport = "tcp"`.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -96,13 +96,8 @@ impl Reno {
         }
     }
 
-    /// What may be in flight.
-    pub fn window(&self) -> Bytes {
-        Bytes::new(if self.repairing { self.mss } else { self.window })
-    }
-
     /// So many bytes are newly acknowledged.
-    pub fn on_ack(&mut self, bytes: u64) {
+    fn acknowledged(&mut self, bytes: u64) {
         if self.repairing {
             self.repairing = false;
         } else if self.window < self.threshold {
@@ -119,19 +114,12 @@ impl Reno {
     }
 
     /// Segment `lost` of those before `sent` is missing, with so many bytes in flight.
-    pub fn on_loss(&mut self, lost: u32, sent: u32, in_flight: u64) {
+    fn on_loss(&mut self, lost: u32, sent: u32, in_flight: u64) {
         if lost >= self.recover {
             self.halve(sent, in_flight);
             self.window = self.threshold;
         }
         self.repairing = true;
-    }
-
-    /// The retransmission timer has fired.
-    pub fn on_timeout(&mut self, sent: u32, in_flight: u64) {
-        self.halve(sent, in_flight);
-        self.window = self.mss;
-        self.repairing = false;
     }
 
     fn halve(&mut self, sent: u32, in_flight: u64) {
@@ -146,14 +134,32 @@ impl RateController for Reno {
         self.line_rate
     }
 
-    #[inline]
-    fn advance(&mut self, from: Time, to: Time) -> Credit {
-        Credit::from(self.line_rate.bps()) * Credit::from(to.since(from).ps())
+    fn learns(&self) -> bool {
+        true
     }
 
-    #[inline]
-    fn ready_at(&self, from: Time, owed: Credit) -> Time {
-        from + Delta::from_ps(owed.div_ceil(Credit::from(self.line_rate.bps())) as u64)
+    fn on_ack(&mut self, _now: Time, ack: &Ack<'_>) {
+        if ack.bytes > 0 {
+            self.acknowledged(ack.bytes);
+        }
+        if ack.missing == Some(ack.una) {
+            self.on_loss(ack.una, ack.sent, u64::from(ack.sent - ack.una) * self.mss);
+        }
+    }
+
+    fn on_timeout(&mut self, _now: Time, sent: u32, in_flight: u64) {
+        self.halve(sent, in_flight);
+        self.window = self.mss;
+        self.repairing = false;
+    }
+
+    /// What may be in flight.
+    fn window(&self) -> Option<Bytes> {
+        Some(Bytes::new(if self.repairing { self.mss } else { self.window }))
+    }
+
+    fn marks(&self) -> Marks {
+        Marks::Unused
     }
 }
 
@@ -170,19 +176,19 @@ mod tests {
     fn slow_start_doubles_and_congestion_avoidance_adds_a_segment_a_round() {
         let mut flow = flow();
         // two ACKs for two segments each: 4 -> 8 segments
-        (0..2).for_each(|_| flow.on_ack(2000));
-        assert_eq!(flow.window(), Bytes::new(8000));
+        (0..2).for_each(|_| flow.acknowledged(2000));
+        assert_eq!(flow.window().unwrap(), Bytes::new(8000));
         // an ACK for ten segments counts as two
-        flow.on_ack(10_000);
-        assert_eq!(flow.window(), Bytes::new(10_000));
+        flow.acknowledged(10_000);
+        assert_eq!(flow.window().unwrap(), Bytes::new(10_000));
         // segment 3 of 20 is missing, 10 are in flight: it alone, and then 5 segments
         flow.on_loss(3, 20, 10_000);
-        assert_eq!(flow.window(), Bytes::new(1000));
-        flow.on_ack(10_000);
-        assert_eq!(flow.window(), Bytes::new(5000));
+        assert_eq!(flow.window().unwrap(), Bytes::new(1000));
+        flow.acknowledged(10_000);
+        assert_eq!(flow.window().unwrap(), Bytes::new(5000));
         // 5 segments acknowledged in 3 ACKs: one more
-        [2000, 2000, 1000].into_iter().for_each(|bytes| flow.on_ack(bytes));
-        assert_eq!(flow.window(), Bytes::new(6000));
+        [2000, 2000, 1000].into_iter().for_each(|bytes| flow.acknowledged(bytes));
+        assert_eq!(flow.window().unwrap(), Bytes::new(6000));
     }
 
     #[test]
@@ -190,22 +196,22 @@ mod tests {
         let mut flow = flow();
         let mut lose = |lost, sent, in_flight| {
             flow.on_loss(lost, sent, in_flight);
-            flow.on_ack(1000);
-            flow.window()
+            flow.acknowledged(1000);
+            flow.window().unwrap()
         };
         assert_eq!(lose(2, 12, 12_000), Bytes::new(6000));
         assert_eq!(lose(5, 14, 6000), Bytes::new(6000));
         // beyond what was sent when the first was noticed
         assert_eq!(lose(12, 20, 6000), Bytes::new(3000));
         // threshold max(3000 / 2, 2 segments) = 2000, window 1 segment
-        flow.on_timeout(22, 3000);
-        assert_eq!(flow.window(), Bytes::new(1000));
-        flow.on_ack(1000);
+        flow.on_timeout(Time::ZERO, 22, 3000);
+        assert_eq!(flow.window().unwrap(), Bytes::new(1000));
+        flow.acknowledged(1000);
         // at the threshold: 2000 bytes must be acknowledged for the next segment
-        flow.on_ack(1000);
-        assert_eq!(flow.window(), Bytes::new(2000));
-        flow.on_ack(1000);
-        assert_eq!(flow.window(), Bytes::new(3000));
+        flow.acknowledged(1000);
+        assert_eq!(flow.window().unwrap(), Bytes::new(2000));
+        flow.acknowledged(1000);
+        assert_eq!(flow.window().unwrap(), Bytes::new(3000));
     }
 
     #[test]
@@ -213,8 +219,8 @@ mod tests {
         let config =
             TcpConfig { mss: 1000, receive_window: Bytes::new(12_000), ..TcpConfig::default() };
         let mut flow = Reno::new(&config, Rate::from_gbps(10));
-        (0..9).for_each(|_| flow.on_ack(2000));
-        assert_eq!(flow.window(), Bytes::new(12_000));
+        (0..9).for_each(|_| flow.acknowledged(2000));
+        assert_eq!(flow.window().unwrap(), Bytes::new(12_000));
         assert_eq!(TcpConfig { mss: 10, ..config.clone() }.check().unwrap_err().0, "mss");
         let small = TcpConfig { receive_window: Bytes::new(100), ..config };
         assert_eq!(small.check().unwrap_err().0, "receive_window");

@@ -2,16 +2,20 @@
 
 use std::cmp::Reverse;
 
-use sim_core::Time;
+use sim_core::{Delta, Time};
 
+use super::reads::READ;
+use super::ready::{activate, finish, next_slot, window_full};
 use super::{Cause, Event, Fabric, Queue, Role};
 use crate::congestion::{RateControl, RateController};
 use crate::counters::DropReason;
 use crate::nic::{
-    Arbiter, Nic, NicParams, Notify, Offered, Pacer, Progress, Read, Reply, Sender, SenderState,
+    Framing, Nic, Notifies, Notify, Offered, Pacer, Progress, Read, Receipt, Recovery, Reply,
+    Segment, Sender, SenderState,
 };
 use crate::packet::{Kind, Packet};
 use crate::probe::Probe;
+use crate::wire::Frames;
 
 impl<P: Probe> Fabric<P> {
     pub(super) fn nic_of(&self, port: u32) -> usize {
@@ -111,11 +115,11 @@ impl<P: Probe> Fabric<P> {
         let sender = &mut self.senders[qp as usize];
         let segment = sender.requester.take(now, &sender.transport)?;
         let frames = &self.wiring.frames;
-        let tcp = sender.transport.tcp;
-        let len = match tcp {
-            true => frames.tcp(segment.payload),
-            false => frames.data(segment.payload, segment.first),
-        };
+        let tcp = sender.transport.is_tcp();
+        let len = match sender.transport.framing {
+            Framing::Write => frames.data(segment.payload, segment.first),
+            framing => other_len(framing, frames, &segment),
+        } + sender.transport.header;
         let config = &params.config;
         let frame_time = self.wiring.wires[port as usize].clock.frame_time();
         let wire_len = frames.wire_len(len);
@@ -129,7 +133,7 @@ impl<P: Probe> Fabric<P> {
         let ack_req = segment.ack_req || window_full(sender, params, now);
         let mut packet = Packet::new(Kind::Data, qp, segment.psn, len)
             .with_ttl(self.wiring.frames.ttl)
-            .with_ect(config.np.notify != Notify::Off && !tcp)
+            .with_ect(sender.transport.ect)
             .with_flags(ack_req, segment.last);
         if segment.again {
             packet.set_again();
@@ -142,6 +146,9 @@ impl<P: Probe> Fabric<P> {
         arbiter.clear_ready(slot);
         sender.state = SenderState::Idle;
         activate(sender, arbiter, now, params);
+        if let Some(wanted) = sender.transport.wants {
+            packet.set_note(self.stamp(now, wanted));
+        }
         self.arm_timer(nic, port, qp, agenda);
         Some(packet)
     }
@@ -177,6 +184,10 @@ impl<P: Probe> Fabric<P> {
             if queued > now {
                 break;
             }
+            if qp & READ != 0 {
+                self.read_timer(index, qp & !READ, agenda);
+                continue;
+            }
             let sender = &mut self.senders[qp as usize];
             let at = sender.requester.timeout_at();
             if at > now {
@@ -188,13 +199,17 @@ impl<P: Probe> Fabric<P> {
                 }
                 continue;
             }
+            if sender.requester.extends_timeout() {
+                timers.change_priority(&qp, Reverse(sender.requester.timeout_at()));
+                continue;
+            }
             fired = true;
             self.tally.last_activity = now;
-            match sender.transport.tcp {
+            match sender.transport.is_tcp() {
                 true => counters.tcp_timeouts += 1,
                 false => counters.local_ack_timeout_err += 1,
             }
-            sender.slow_down();
+            sender.slow_down(now);
             if sender.requester.on_timeout(now, &sender.transport) {
                 let at = sender.requester.timeout_at();
                 timers.change_priority(&qp, Reverse(at));
@@ -232,10 +247,15 @@ impl<P: Probe> Fabric<P> {
         self.tally.last_activity = now;
         let Nic { params, arbiter, starts, start_at, .. } = &mut self.nics[index];
         *start_at = Time::MAX;
+        let mut reads = Vec::new();
         while let Some(&(start, qp)) = starts.front()
             && start <= now
         {
             starts.pop_front();
+            if self.receivers[qp as usize].read.is_some() {
+                reads.push(qp);
+                continue;
+            }
             let sender = &mut self.senders[qp as usize];
             let mtu = u64::from(sender.transport.mtu);
             let bytes = self.wiring.qps[qp as usize].bytes.unwrap_or(mtu << 31);
@@ -243,6 +263,7 @@ impl<P: Probe> Fabric<P> {
             sender.pacer = Pacer::new(now);
             activate(sender, arbiter, now, params);
         }
+        reads.into_iter().for_each(|qp| self.ask(qp, 0, agenda));
         self.watch_starts(port, agenda);
         self.kick(port, agenda);
     }
@@ -261,7 +282,7 @@ impl<P: Probe> Fabric<P> {
 
     /// A flow is acknowledged: those that waited for it alone start.
     #[cold]
-    fn start_followers(&mut self, flow: u32, agenda: &mut Queue) {
+    pub(super) fn start_followers(&mut self, flow: u32, agenda: &mut Queue) {
         let wiring = self.wiring.clone();
         for &follower in wiring.followers.of(flow) {
             let waits_for = &mut self.waits_for[follower as usize];
@@ -272,10 +293,12 @@ impl<P: Probe> Fabric<P> {
             let qp = &wiring.qps[follower as usize];
             let at = agenda.now().saturating_add(qp.start.since(Time::ZERO));
             self.senders[follower as usize].starts_at = at;
-            let nic = self.nic_of(qp.source_port);
+            let read = self.receivers[follower as usize].read.as_ref();
+            let port = read.map_or(qp.source_port, |read| read.port);
+            let nic = self.nic_of(port);
             let starts = &mut self.nics[nic].starts;
             starts.insert(starts.partition_point(|(start, _)| *start <= at), (at, follower));
-            self.watch_starts(qp.source_port, agenda);
+            self.watch_starts(port, agenda);
         }
     }
 
@@ -287,6 +310,9 @@ impl<P: Probe> Fabric<P> {
             return self.drop(agenda.now(), port, &packet, DropReason::NoRoute, false);
         }
         let index = self.nic_of(port);
+        if packet.has_note() && packet.kind == Kind::Data {
+            self.note_arrival(agenda.now(), &packet);
+        }
         if packet.kind == Kind::Data && self.nics[index].receive.is_some() {
             return self.buffer_data(index, port, packet, agenda);
         }
@@ -294,6 +320,7 @@ impl<P: Probe> Fabric<P> {
         match packet.kind {
             Kind::Data => self.receive_data(index, port, &packet, agenda),
             Kind::Ack | Kind::Nak | Kind::Cnp => self.receive_control(packet, agenda),
+            Kind::Read => self.asked(&packet, agenda),
             Kind::Pfc => {}
         }
     }
@@ -391,42 +418,74 @@ impl<P: Probe> Fabric<P> {
         if packet.ce() {
             counters.np_ecn_marked_roce_packets += 1;
             let priority = params.priority[usize::from(packet.dscp)];
-            match config.np.notify {
-                _ if params.np_priorities & (1 << priority) == 0 => {}
-                Notify::Off => {}
-                Notify::Echo => echo = true,
-                Notify::Cnp => {
-                    let last_cnp = &mut receiver.last_cnp;
-                    if notification_point.on_marked(now, qp.source_address, last_cnp, &config.np) {
-                        counters.np_cnp_sent += 1;
-                        let frames = &self.wiring.frames;
-                        let cnp =
-                            Packet::new(Kind::Cnp, packet.qp, 0, frames.cnp).with_ttl(frames.ttl);
-                        self.tally.live += 1;
-                        let priority = &params.priority;
-                        self.ports[port as usize]
-                            .enqueue(now, &classed(cnp, config.qos.cnp_dscp, priority));
-                    }
+            let told = params.np_priorities & (1 << priority) != 0;
+            let pause = match (config.np.notify, &receiver.notifies) {
+                (Notify::Off, _) => None,
+                _ if !told => None,
+                (Notify::Echo, Notifies::AsSet) | (_, Notifies::Echo) => {
+                    echo = true;
+                    None
                 }
+                (_, Notifies::Spread(spread)) => {
+                    let last_cnp = &mut receiver.last_cnp;
+                    notification_point.on_marked_spread(now, packet.qp, last_cnp, spread)
+                }
+                (Notify::Cnp, Notifies::AsSet) => {
+                    let last_cnp = &mut receiver.last_cnp;
+                    notification_point
+                        .on_marked(now, qp.source_address, last_cnp, &config.np)
+                        .then_some(Delta::ZERO)
+                }
+            };
+            if let Some(pause) = pause {
+                counters.np_cnp_sent += 1;
+                let frames = &self.wiring.frames;
+                let told = (pause.ps() / 1000) as u32;
+                let cnp = Packet::new(Kind::Cnp, packet.qp, told, frames.cnp).with_ttl(frames.ttl);
+                self.tally.live += 1;
+                let priority = &params.priority;
+                self.ports[port as usize]
+                    .enqueue(now, &classed(cnp, config.qos.cnp_dscp, priority));
             }
         }
         let of_collective = !matches!(qp.role, Role::Flow { .. });
         let ack_dscp = config.qos.ack_dscp.unwrap_or(qp.dscp);
+        let reads = receiver.read.is_some();
         let answer = match receipt.reply {
+            // responses are not acknowledged, and what is missing is asked for again
+            _ if reads => None,
             Reply::None => None,
-            Reply::Ack(psn) => Some((Kind::Ack, psn)),
+            Reply::Ack(psn) => Some((Kind::Ack, psn, 0)),
             Reply::Nak(psn) => {
                 counters.out_of_sequence += u64::from(is_rc);
-                Some((Kind::Nak, psn))
+                Some((Kind::Nak, psn, 0))
+            }
+            Reply::Early(psn, came) => {
+                counters.out_of_sequence += 1;
+                Some((Kind::Nak, psn, u16::try_from(came - psn).unwrap_or(u16::MAX)))
             }
         };
-        if let Some((kind, psn)) = answer {
+        if let Some((kind, psn, beyond)) = answer {
             let reply = Packet::new(kind, packet.qp, psn, self.wiring.frames.ack)
                 .with_ttl(self.wiring.frames.ttl)
                 .with_ect(config.transport.ack_ect)
                 .with_echo(echo);
+            let mut reply = classed(reply, ack_dscp, &params.priority);
+            reply.arg = beyond;
+            if packet.has_note() {
+                self.note_answered(now, packet, Some(&mut reply));
+            }
             self.tally.live += 1;
-            self.ports[port as usize].enqueue(now, &classed(reply, ack_dscp, &params.priority));
+            self.ports[port as usize].enqueue(now, &reply);
+        } else if packet.has_note() {
+            self.note_answered(now, packet, None);
+        }
+        if reads {
+            match receipt {
+                Receipt { accepted: true, .. } => self.read_progress(packet.qp, agenda),
+                Receipt { reply: Reply::Nak(psn), .. } => self.ask(packet.qp, psn, agenda),
+                _ => {}
+            }
         }
         if messages > 0 && of_collective {
             (0..messages).for_each(|_| self.message_delivered(packet.qp, agenda));
@@ -443,21 +502,36 @@ impl<P: Probe> Fabric<P> {
         let Nic { params, arbiter, counters, .. } = &mut self.nics[nic];
         let sender = &mut self.senders[packet.qp as usize];
         if sender.finished_at.is_some() {
-            return;
+            return self.notes.free(packet.note());
         }
         let before = sender.requester.unacknowledged();
         let progress = match packet.kind {
             Kind::Ack => sender.requester.on_ack(now, packet.psn, &sender.transport),
             Kind::Nak => {
-                match sender.transport.tcp {
+                match sender.transport.is_tcp() {
                     true => counters.tcp_fast_retrans += 1,
                     false => counters.packet_seq_err += 1,
                 }
-                sender.requester.on_nak(now, packet.psn, &sender.transport)
+                let Packet { psn, arg: beyond, .. } = packet;
+                match sender.transport.recovery {
+                    Recovery::SelectiveRepeat => {
+                        let came = psn + u32::from(beyond);
+                        sender.requester.on_early(now, psn, came, &sender.transport)
+                    }
+                    _ => sender.requester.on_nak(now, psn, &sender.transport),
+                }
             }
             _ => Progress::Stale,
         };
-        sender.move_window(before, (packet.kind == Kind::Nak).then_some(packet.psn));
+        if packet.kind != Kind::Cnp && sender.control.learns() {
+            let note = (packet.has_note()).then(|| self.notes.get(packet.note()));
+            let missing = (packet.kind == Kind::Nak).then_some(packet.psn);
+            let answer = (packet.echo(), missing, note);
+            sender.learn(now, params.config.pacing, before, answer);
+        }
+        if packet.has_note() {
+            self.notes.free(packet.note());
+        }
         let of_flow = matches!(self.wiring.qps[packet.qp as usize].role, Role::Flow { .. });
         let completed = sender.requester.take_completed();
         if progress == Progress::Complete && of_flow {
@@ -471,7 +545,11 @@ impl<P: Probe> Fabric<P> {
                 let acts = !matches!(sender.control, RateControl::None(_));
                 counters.rp_cnp_handled += u64::from(acts);
                 counters.rp_cnp_ignored += u64::from(!acts);
-                sender.pacer.on_cnp(now, params.config.pacing, &mut sender.control);
+                let pause = Delta::from_ns(packet.psn.into());
+                let pause = (packet.kind == Kind::Cnp && !pause.is_zero()).then_some(pause);
+                let Sender { pacer, control, .. } = sender;
+                let pacing = params.config.pacing;
+                pacer.react(now, pacing, control, |control| control.on_cnp(now, pause));
             }
             activate(sender, arbiter, now, params);
         }
@@ -482,82 +560,21 @@ impl<P: Probe> Fabric<P> {
     }
 }
 
-/// The QP whose turn it is, if one may send: its slot.
-#[inline]
-fn next_slot(
-    senders: &mut [Sender],
-    arbiter: &mut Arbiter,
-    paused: u8,
-    now: Time,
-    params: &NicParams,
-) -> Option<u32> {
-    loop {
-        let slot = if paused == 0 {
-            arbiter.next(|_| true)
-        } else {
-            let qps = arbiter.qps();
-            let open = |slot: u32| paused & (1 << senders[qps[slot as usize] as usize].priority);
-            arbiter.next(|slot| open(slot) == 0)
-        }?;
-        let sender = &mut senders[arbiter.qp(slot) as usize];
-        let closed =
-            params.config.transport.window_follows_rate && window_full(sender, params, now);
-        if sender.requester.has_work() && !closed {
-            return Some(slot);
-        }
-        // an ACK that came after its time-out has left nothing to send again, or the window has
-        // shrunk with the rate
-        arbiter.clear_ready(slot);
-        sender.state = SenderState::Idle;
-        activate(sender, arbiter, now, params);
+/// The length of a data frame that is not part of a WRITE.
+#[cold]
+fn other_len(framing: Framing, frames: &Frames, segment: &Segment) -> u16 {
+    match framing {
+        Framing::Write => frames.data(segment.payload, segment.first),
+        Framing::Send => frames.data(segment.payload, false),
+        Framing::ReadResponse => frames.read(segment.payload, segment.first || segment.last),
+        Framing::Tcp => frames.tcp(segment.payload),
     }
 }
 
-/// A QP has nothing more to do.
-fn finish(sender: &mut Sender, state: SenderState, arbiter: &mut Arbiter, now: Time) {
-    sender.state = state;
-    sender.finished_at = Some(now);
-    arbiter.clear_ready(sender.slot);
-}
-
 /// A control frame in its class.
-fn classed(mut packet: Packet, dscp: u8, priority: &[u8; 64]) -> Packet {
+pub(super) fn classed(mut packet: Packet, dscp: u8, priority: &[u8; 64]) -> Packet {
     packet.dscp = dscp;
     packet.pcp = priority[usize::from(dscp & 63)];
     packet.queue = packet.pcp;
     packet
-}
-
-/// Puts a QP where it belongs after something changed: ready, waiting, blocked or idle.
-#[inline]
-pub(super) fn activate(sender: &mut Sender, arbiter: &mut Arbiter, now: Time, params: &NicParams) {
-    match sender.state {
-        SenderState::Failed | SenderState::Ready | SenderState::Waiting => return,
-        SenderState::Idle | SenderState::Blocked => {}
-    }
-    if !sender.requester.has_work() {
-        sender.state = SenderState::Idle;
-    } else if sender.pacer.ready_at() > now {
-        sender.state = SenderState::Waiting;
-        arbiter.wait(sender.pacer.ready_at(), sender.slot);
-    } else if window_full(sender, params, now) {
-        sender.state = SenderState::Blocked;
-        if params.config.transport.window_follows_rate {
-            arbiter.block(sender.slot);
-        }
-    } else {
-        sender.state = SenderState::Ready;
-        arbiter.set_ready(sender.slot);
-    }
-}
-
-fn window_full(sender: &mut Sender, params: &NicParams, now: Time) -> bool {
-    let Some(window) = sender.window else { return false };
-    let mut window = window.get();
-    if params.config.transport.window_follows_rate {
-        sender.pacer.settle(now, &mut sender.control);
-        let (rate, line) = (sender.control.rate().bps(), sender.line_rate.bps());
-        window = (u128::from(window) * u128::from(rate) / u128::from(line)).max(1) as u64;
-    }
-    sender.requester.in_flight(&sender.transport) >= window
 }

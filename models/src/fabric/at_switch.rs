@@ -2,6 +2,7 @@
 
 use sim_core::{Time, prefetch};
 
+use super::ways::Around;
 use super::{Fabric, Queue};
 use crate::counters::DropReason;
 use crate::ids::PRIORITIES;
@@ -18,7 +19,11 @@ impl<P: Probe> Fabric<P> {
         if packet.ttl <= 1 {
             return self.drop(now, port, packet, DropReason::Ttl, false);
         }
-        let Some(out) = self.ways.next(port, packet, &self.wiring, &self.switches) else {
+        let out = match self.ways.kept(packet, &self.wiring) {
+            Some(out) => out,
+            None => self.find_way(port, packet, now),
+        };
+        let Some(out) = out else {
             return self.drop(now, port, packet, DropReason::NoRoute, false);
         };
         packet.ttl -= 1;
@@ -48,6 +53,9 @@ impl<P: Probe> Fabric<P> {
         };
         if calm && passes {
             self.ports[out as usize].pass(packet);
+            if packet.has_note() {
+                self.write_note(out, packet, now);
+            }
             return self.transmit(out, packet, now, agenda);
         }
         if !calm {
@@ -73,6 +81,20 @@ impl<P: Probe> Fabric<P> {
         }
         self.tally.held += 1;
         self.queue(out, packet, agenda);
+    }
+
+    /// The egress port of a frame where no way is kept yet, or ever.
+    #[cold]
+    #[inline(never)]
+    fn find_way(&mut self, port: u32, packet: &mut Packet, now: Time) -> Option<u32> {
+        let around = Around {
+            now,
+            wiring: &self.wiring,
+            switches: &self.switches,
+            ports: &self.ports,
+            notes: &mut self.notes,
+        };
+        self.ways.find(port, packet, around)
     }
 
     /// [`Mmu::admit_calm`](crate::switch::Mmu::admit_calm) where the group and the queue are in
@@ -144,6 +166,9 @@ impl<P: Probe> Fabric<P> {
             frame.mark();
         }
         let packet = state.take(start, queue);
+        if packet.has_note() {
+            self.write_note(port, &packet, start);
+        }
         let (xon, ingress) = self.uncharge(port, &packet);
         // this port counts as busy while the XON goes out (it may go out here)
         self.transmit(port, &packet, start, agenda);

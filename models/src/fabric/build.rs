@@ -1,6 +1,7 @@
 //! From a [`Spec`] to the shards of a [`Fabric`].
 
 use std::collections::BTreeMap;
+use std::ops::Add;
 use std::sync::Arc;
 
 use sim_core::{Delta, Rate, Time};
@@ -15,19 +16,21 @@ use super::ways::Ways;
 use super::wiring::{QpInfo, Role, Wire, Wiring};
 use super::{Fabric, Followers, Queue, check, qps, shards};
 use crate::collective::{Executor, NcclConfig};
-use crate::congestion::RateControl;
+use crate::congestion::{RateControl, Way};
 use crate::error::BuildError;
 use crate::fault::Faults;
 use crate::ids::{NodeId, PortId};
 use crate::load_balance::Ecmp;
 use crate::nic::{
-    Dma, Early, Nic, NicConfig, NicParams, ReceiveBuffer, ReceiveConfig, Receiver, Sender,
+    Dma, Early, Framing, Nic, NicConfig, NicParams, Notifies, ReadEnd, ReceiveBuffer,
+    ReceiveConfig, Receiver, Sender, WindowSize,
 };
+use crate::note::Notes;
 use crate::probe::Probe;
 use crate::routing::Routes;
 use crate::switch::{BufferPlan, Pipeline, PortPlan, Switch, SwitchConfig, plan_buffer};
 use crate::topology::NodeKind;
-use crate::traffic::FLOWS_MAX;
+use crate::traffic::{FLOWS_MAX, Transport};
 use crate::wire::{Frames, LinkClock};
 
 /// A fabric that can be built: everything is checked.
@@ -106,7 +109,7 @@ pub fn plan(spec: Spec, shards: Shards) -> Result<Plan, BuildError> {
         ));
     }
     let nics = prepare_nics(&spec.nics);
-    let wiring = Wiring {
+    let mut wiring = Wiring {
         topology: topology.clone(),
         routes,
         faults,
@@ -121,11 +124,13 @@ pub fn plan(spec: Spec, shards: Shards) -> Result<Plan, BuildError> {
         dmas,
         followers: Followers::new(&spec.flows),
         shard_of,
+        base_rtt: Delta::ZERO,
         measure: [Time::ZERO + spec.measure.from, measure_to],
         sample_interval: spec.sample.interval,
         sampled_ports,
         sampled_qps: spec.sample.flows.unwrap_or(64).min(data_qps),
     };
+    wiring.base_rtt = base_rtt(&spec, &wiring);
     if spec.stop.stall < Delta::from_us(1) {
         let message = format!("{} is out of range: at least 1us is expected", spec.stop.stall);
         return Err(BuildError::new("stop.stall", message));
@@ -150,6 +155,33 @@ pub fn plan(spec: Spec, shards: Shards) -> Result<Plan, BuildError> {
     })
 }
 
+/// The longest time of a full packet and its ACK in an empty fabric, of all QPs; 0 if no NIC asks.
+fn base_rtt(spec: &Spec, wiring: &Wiring) -> Delta {
+    let asks = |nic: &Arc<NicConfig>| {
+        nic.congestion.needs_way() || nic.transport.window == Some(WindowSize::Bdp)
+    };
+    if !spec.nics.iter().flatten().any(asks) {
+        return Delta::ZERO;
+    }
+    let rtt = |qp: usize| {
+        let mtu = spec.nics[wiring.qps[qp].source as usize].as_ref().map_or(0, |nic| nic.mtu);
+        let pass = |back: bool, wire_len: u64| {
+            let ports = wiring.way(qp, back, |_| None);
+            let wires = ports.iter().map(|port| &wiring.wires[*port as usize]);
+            wires.map(|wire| wire.reach(wire_len)).fold(Delta::ZERO, Delta::add)
+        };
+        let frames = &wiring.frames;
+        let [data, ack] = [frames.data(mtu, false), frames.ack].map(|len| frames.wire_len(len));
+        pass(false, data) + pass(true, ack)
+    };
+    // QPs between the same hosts go alike
+    let mut pairs: Vec<(u32, u32, usize)> = Vec::new();
+    pairs.extend((0..).zip(&wiring.qps).map(|(n, qp)| (qp.source_port, qp.target_address, n)));
+    pairs.sort_unstable();
+    pairs.dedup_by_key(|(source, target, _)| (*source, *target));
+    pairs.into_iter().map(|(.., qp)| rtt(qp)).max().unwrap_or(Delta::ZERO)
+}
+
 fn wires(spec: &Spec, shard_of: &[u16]) -> Vec<Wire> {
     let topology = &spec.topology;
     let (mut switches, mut nics) = (0, 0);
@@ -170,6 +202,7 @@ fn wires(spec: &Spec, shard_of: &[u16]) -> Vec<Wire> {
                 is_switch,
                 arrival_delay: info.delay + latency(spec, info.peer),
                 clock: LinkClock::new(info.rate, spec.wire.frame_time),
+                head: head(spec, info.peer, info.rate),
                 pfc_response: response,
                 pfc_quanta: quanta,
             });
@@ -178,6 +211,20 @@ fn wires(spec: &Spec, shard_of: &[u16]) -> Vec<Wire> {
         switches += u32::from(is_switch);
     }
     wires
+}
+
+/// Wire bytes after which the device at `peer` handles a frame that comes at this rate: those of the
+/// smallest frame where it is a switch that cuts through, and no port of it is faster, so that the rest
+/// of a frame is always there in time. 0 for all of them.
+fn head(spec: &Spec, peer: PortId, rate: Rate) -> u64 {
+    let Device::Switch(config) = device(spec, peer) else { return 0 };
+    let topology = &spec.topology;
+    let mut ports = topology.ports_of(topology.port(peer).node);
+    if !config.cut_through || ports.any(|port| topology.port(port).rate > rate) {
+        return 0;
+    }
+    let frames = Frames::new(&spec.wire);
+    frames.wire_len(frames.shortest())
 }
 
 /// The configuration of the switch port, or of the NIC, that `port` is.
@@ -316,9 +363,11 @@ impl Plan {
             pipelines,
             classifiers: tables.classifiers,
             wreds: tables.wreds,
-            ways: Ways::new(wiring.qps.len(), wiring.reroutes(), self.spray_streams()),
+            ways: Ways::new(wiring.qps.len(), wiring.reroutes(), self.balancers()),
             nics: self.build_nics(),
             dmas: wiring.dmas.iter().map(|dma| Dma::new(dma.rate)).collect(),
+            notes: Notes::default(),
+            smoothed: Vec::new(),
             executors: self.executors.clone(),
             host_at: vec![Time::MAX; self.executors.len()],
             outputs: Vec::new(),
@@ -333,7 +382,7 @@ impl Plan {
             probe: P::default(),
             wiring,
         };
-        fabric.add_qps(shard as u16, &self.spec.nccl, self.sprays_somewhere());
+        fabric.add_qps(shard as u16, &self.spec.nccl, self.reorders());
         Ok(fabric)
     }
 
@@ -401,28 +450,43 @@ const NO_LIMIT: Rate = Rate::from_bps(u64::MAX);
 /// The lines of this many ports fit into the second-level cache of a processor.
 const LARGE: usize = 2048;
 
-/// The controllers of new QPs: those of equal NICs and ports share what does not change.
+/// The controllers of new QPs: those of equal NICs and ways share what does not change.
 #[derive(Default)]
 struct Controls {
-    known: Vec<(*const NicParams, Rate, u8, RateControl)>,
+    known: Vec<(*const NicParams, Way, u8, RateControl)>,
 }
 
 impl Controls {
-    fn of(&mut self, params: &Arc<NicParams>, line_rate: Rate, priority: u8) -> RateControl {
-        let asked = (Arc::as_ptr(params), line_rate, priority);
+    fn of(&mut self, params: &Arc<NicParams>, way: &Way, priority: u8) -> RateControl {
+        let asked = (Arc::as_ptr(params), *way, priority);
         let known = self.known.iter().rev().find(|known| (known.0, known.1, known.2) == asked);
         if let Some((.., control)) = known {
             return control.clone();
         }
-        let control = RateControl::new(&params.congestion, line_rate, priority);
-        self.known.push((asked.0, line_rate, priority, control.clone()));
+        let control = RateControl::new(&params.congestion, way, priority);
+        self.known.push((asked.0, *way, priority, control.clone()));
         control
     }
 }
 
+/// The port by which the data of a READ comes to the host that asks, and by which it asks.
+fn read_port(wiring: &Wiring, qp: usize, switches: &[Switch]) -> u32 {
+    let ecmp = |node: u32| {
+        let port = wiring.topology.ports_of(NodeId(node)).next()?;
+        switches.get(wiring.wires[port.index()].owner as usize).map(|switch| switch.ecmp.clone())
+    };
+    let way = wiring.way(qp, false, ecmp);
+    way.last().map_or(0, |last| wiring.wires[*last as usize].peer)
+}
+
+/// Switches on the way of a QP's data.
+fn hops_of(wiring: &Wiring, qp: usize) -> u32 {
+    wiring.way(qp, false, |_| None).len() as u32 - 1
+}
+
 impl<P: Probe> Fabric<P> {
     /// Gives every QP its ends; flows wait in their NICs.
-    fn add_qps(&mut self, shard: u16, nccl: &NcclConfig, sprayed: bool) {
+    fn add_qps(&mut self, shard: u16, nccl: &NcclConfig, reordered: bool) {
         let wiring = self.wiring.clone();
         let mut controls = Controls::default();
         let params: Vec<Arc<NicParams>> = self.nics.iter().map(|nic| nic.params.clone()).collect();
@@ -437,15 +501,22 @@ impl<P: Probe> Fabric<P> {
             let slot = nic.arbiter.register(index as u32);
             let priority = nic.params.priority[usize::from(qp.dscp)];
             let rate = wire.clock.rate();
-            let most = qp.rate.map_or(rate, |limit| limit.min(rate));
-            let control = controls.of(&nic.params, most, priority);
-            let mut sender = Sender::new(&nic.params, control, rate, slot, priority);
+            let way = Way {
+                line_rate: qp.rate.map_or(rate, |limit| limit.min(rate)),
+                base_rtt: wiring.base_rtt,
+                hops: if nic.params.congestion.needs_way() { hops_of(&wiring, index) } else { 0 },
+                mtu: nic.params.config.mtu,
+            };
+            let control = controls.of(&nic.params, &way, priority);
+            let window =
+                qp.window.or(nic.params.config.transport.window.map(|window| match window {
+                    WindowSize::Bytes(bytes) => bytes,
+                    WindowSize::Bdp => rate.bytes_in(wiring.base_rtt),
+                }));
+            let notifies = Notifies::wanted_by(&control);
+            let place = [slot, priority.into()];
+            let mut sender = Sender::new(&nic.params, control, rate, place, window);
             let of_flow = matches!(qp.role, Role::Flow { .. });
-            sender.window = qp.window.or(sender.window);
-            if sender.window.is_some() && nic.params.config.transport.window_follows_rate {
-                // any packet may turn out to be the last one that the window lets out
-                sender.transport.ack_every = 1;
-            }
             if qp.is_tcp() {
                 sender.speak_tcp(&nic.params.config.tcp, rate);
             }
@@ -456,11 +527,38 @@ impl<P: Probe> Fabric<P> {
             let waits = wiring.followers.waits(index);
             sender.starts_at = if waits { Time::MAX } else { qp.start };
             let mut receiver = Receiver::new(sender.transport.recovery);
-            receiver.early = Early::needed(qp.is_tcp(), places(qp), sprayed);
+            if qp.transport == Transport::RcRead {
+                let transport = &nic.params.config.transport;
+                let asks = ReadEnd::new(
+                    read_port(&wiring, index, &self.switches),
+                    transport.ack_timeout(),
+                    transport.retry_cnt,
+                );
+                receiver.read = Some(Box::new(asks));
+            }
+            sender.transport.framing = match qp.transport {
+                Transport::Rc => Framing::Write,
+                Transport::RcSend => Framing::Send,
+                Transport::RcRead => Framing::ReadResponse,
+                Transport::Tcp => Framing::Tcp,
+            };
+            receiver.early = Early::needed(&sender.transport, places(qp), reordered);
+            if !qp.is_tcp() {
+                receiver.notifies = notifies;
+            }
             self.receivers.push(receiver);
             self.senders.push(sender);
-            if of_flow && !waits && wiring.shard_of[qp.source as usize] == shard {
-                nic.starts.push_back((qp.start, index as u32));
+            if qp.transport == Transport::RcRead {
+                // there is nothing to acknowledge: the end that asks has the timer
+                self.senders[index].transport.ack_timeout = Delta::MAX;
+            }
+            let begins = match self.receivers[index].read.as_ref() {
+                Some(read) => read.port,
+                None => qp.source_port,
+            };
+            let begins = &wiring.wires[begins as usize];
+            if of_flow && !waits && wiring.shard_of[begins.node as usize] == shard {
+                self.nics[begins.owner as usize].starts.push_back((qp.start, index as u32));
             }
         }
         for nic in &mut self.nics {

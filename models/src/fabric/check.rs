@@ -1,10 +1,11 @@
 //! Ranges that types do not express.
 
-use sim_core::Delta;
+use sim_core::{Bytes, Delta};
 
 use crate::error::BuildError;
 use crate::ids::PRIORITIES;
-use crate::nic::{NicConfig, Recovery};
+use crate::load_balance::CongaConfig;
+use crate::nic::{NicConfig, Recovery, SelectiveConfig, WindowSize};
 use crate::switch::{SwitchConfig, WatchdogConfig, Wred};
 use crate::wire::WireConfig;
 
@@ -72,8 +73,28 @@ pub(super) fn switch(config: &SwitchConfig) -> Result<(), BuildError> {
         self::watchdog(watchdog, config)?;
     }
     below("switch.ecmp.offset", [config.ecmp.offset], 32)?;
+    balancing(config)?;
     below("switch.buffer.pg", config.buffer.pg.keys().copied(), QUEUES)?;
     below("switch.buffer.queue", config.buffer.queue.keys().copied(), QUEUES)
+}
+
+fn balancing(config: &SwitchConfig) -> Result<(), BuildError> {
+    let refuse = |key: &str, message: &str| Err(BuildError::new(key, message));
+    let CongaConfig { period, alpha, .. } = config.conga;
+    if config.drill.samples == 0 {
+        return refuse("switch.drill.samples", "0 is out of range: at least 1 is expected");
+    }
+    if config.adaptive.grade == 0 {
+        return refuse("switch.adaptive.grade", "0 is out of range: at least 1 is expected");
+    }
+    if period.is_zero() {
+        return refuse("switch.conga.period", "0 is out of range: a time is expected");
+    }
+    if !(0.001..=0.999).contains(&alpha) {
+        let message = format!("{alpha} is out of range: 0.001 to 0.999 is expected");
+        return refuse("switch.conga.alpha", &message);
+    }
+    Ok(())
 }
 
 fn watchdog(watchdog: &WatchdogConfig, config: &SwitchConfig) -> Result<(), BuildError> {
@@ -115,8 +136,14 @@ pub(super) fn nic(config: &NicConfig) -> Result<(), BuildError> {
     }
     below("nic.transport.timeout", [transport.timeout], 32)?;
     below("nic.transport.retry_cnt", [transport.retry_cnt], 8)?;
-    if transport.window.is_some_and(|window| window.get() == 0) {
+    if transport.window == Some(WindowSize::Bytes(Bytes::ZERO)) {
         return refuse("nic.transport.window", "0 lets nothing through".into());
+    }
+    let SelectiveConfig { rto_low, rto_high, .. } = transport.selective;
+    if rto_low.is_zero() || rto_high < rto_low {
+        let message =
+            format!("{rto_low} is out of range: more than 0 and at most rto_high is expected");
+        return refuse("nic.transport.selective.rto_low", message);
     }
     if transport.ooo_data_placement && transport.recovery == Recovery::GoBack0 {
         let message = "with recovery = \"go-back-0\" a receiver throws away what it has of a message \

@@ -208,33 +208,3 @@ impl Conductor<Status> for Timeline {
         Step::Run { end, span: if span.is_zero() { one } else { span } }
     }
 }
-
-impl Tally {
-    /// Counts what has finished at `now`.
-    pub(super) fn count_finished(&mut self, now: Time, count: u64) {
-        self.finished += count;
-        self.last_finish = now;
-    }
-
-    /// The tally of two parts.
-    pub fn merged(self, other: Tally) -> Tally {
-        Tally {
-            packet_hops: self.packet_hops + other.packet_hops,
-            injected: self.injected + other.injected,
-            injected_bytes: self.injected_bytes + other.injected_bytes,
-            arrived: self.arrived + other.arrived,
-            arrived_bytes: self.arrived_bytes + other.arrived_bytes,
-            dropped: self.dropped + other.dropped,
-            dropped_bytes: self.dropped_bytes + other.dropped_bytes,
-            held: self.held + other.held,
-            finished: self.finished + other.finished,
-            last_finish: self.last_finish.max(other.last_finish),
-            last_progress: self.last_progress.max(other.last_progress),
-            last_activity: self.last_activity.max(other.last_activity),
-            delivered_bytes: self.delivered_bytes + other.delivered_bytes,
-            failed: self.failed + other.failed,
-            collective_failed_at: self.collective_failed_at.min(other.collective_failed_at),
-            live: self.live + other.live,
-        }
-    }
-}

@@ -19,17 +19,21 @@ mod foresee;
 mod host_parts;
 mod jobs;
 mod lazy;
+mod notes;
 mod observe;
 mod path;
 mod pauses;
 mod pipelines;
 mod ports;
 mod qps;
+mod reads;
+mod ready;
 mod run;
 mod settings;
 mod shards;
 mod spec;
 pub(crate) mod standstill;
+mod tally;
 mod watchdog;
 mod ways;
 mod wiring;
@@ -48,12 +52,14 @@ pub use run::{Outcome, Running, run, run_watched};
 pub use shards::Shards;
 pub use spec::{MeasureConfig, OnDeadlock, SampleConfig, Spec, StopConfig};
 pub use standstill::Circle;
+pub use tally::Tally;
 pub use wiring::{DmaInfo, QpInfo, Role, Wire, Wiring};
 
 use crate::collective::{Executor, Output};
 use crate::counters::DropReason;
 use crate::ids::PortId;
 use crate::nic::{Dma, Nic, Receiver, Sender};
+use crate::note::{Note, Notes};
 use crate::packet::{Kind, Packet};
 use crate::port::Port;
 use crate::probe::Probe;
@@ -84,6 +90,10 @@ pub struct Fabric<P: Probe = ()> {
     pub(crate) classifiers: Vec<Classifier>,
     pub(crate) wreds: Vec<PortWred>,
     pub(crate) ways: Ways,
+    /// What frames carry beside their headers,
+    pub(crate) notes: Notes,
+    /// and what ports remember of it; empty if none does.
+    pub(crate) smoothed: Vec<notes::Smoothed>,
     pub(crate) nics: Vec<Nic>,
     pub(crate) dmas: Vec<Dma>,
     /// By node: the hosts that run collectives, and when their live event fires.
@@ -106,67 +116,6 @@ pub struct Fabric<P: Probe = ()> {
     pub(crate) probe: P,
 }
 
-/// What is summed over a shard as it runs.
-#[derive(Clone, Copy, Debug)]
-pub struct Tally {
-    /// Frames that left a port.
-    pub packet_hops: u64,
-    /// Frames other than PFC that entered the network at a NIC, and their bytes.
-    pub injected: u64,
-    /// See `injected`.
-    pub injected_bytes: u64,
-    /// Frames other than PFC that reached their host.
-    pub arrived: u64,
-    /// See `arrived`.
-    pub arrived_bytes: u64,
-    /// Frames dropped.
-    pub dropped: u64,
-    /// See `dropped`.
-    pub dropped_bytes: u64,
-    /// Frames that switches hold.
-    pub held: u64,
-    /// Flows that are acknowledged or have failed, and ranks that are done with their collective.
-    pub finished: u64,
-    /// When the last of them was.
-    pub last_finish: Time,
-    /// When the last frame other than PFC left a port.
-    pub last_progress: Time,
-    /// When something last happened.
-    pub last_activity: Time,
-    /// Payload delivered.
-    pub delivered_bytes: u64,
-    /// QPs in the error state.
-    pub failed: u64,
-    /// When the first QP of a collective failed.
-    pub collective_failed_at: Time,
-    /// Frames that exist, waiting or on their way (PFC included), and pauses that are open.
-    /// A shard's part may be negative: frames are made in one and used up in another.
-    pub live: i64,
-}
-
-impl Default for Tally {
-    fn default() -> Self {
-        Tally {
-            packet_hops: 0,
-            injected: 0,
-            injected_bytes: 0,
-            arrived: 0,
-            arrived_bytes: 0,
-            dropped: 0,
-            dropped_bytes: 0,
-            held: 0,
-            finished: 0,
-            last_finish: Time::ZERO,
-            last_progress: Time::ZERO,
-            last_activity: Time::ZERO,
-            delivered_bytes: 0,
-            failed: 0,
-            collective_failed_at: Time::MAX,
-            live: 0,
-        }
-    }
-}
-
 /// What shards tell each other at the edge of a window.
 #[derive(Clone, Debug, Default)]
 pub struct Status {
@@ -176,12 +125,13 @@ pub struct Status {
     pub(crate) standstill: Option<Arc<Standstill>>,
 }
 
-/// A frame for a port of another shard.
-#[derive(Clone, Copy, Debug)]
+/// A frame for a port of another shard, and its note.
+#[derive(Clone, Debug)]
 pub struct Crossing {
     port: u32,
     arrival: Time,
     packet: Packet,
+    note: Option<Box<Note>>,
 }
 
 pub(crate) type Queue = Agenda<Event, Crossing>;
@@ -232,7 +182,10 @@ impl<P: Probe> Model for Fabric<P> {
     }
 
     fn accept(&mut self, crossing: Crossing, agenda: &mut Queue) {
-        let Crossing { port, arrival, packet } = crossing;
+        let Crossing { port, arrival, mut packet, note } = crossing;
+        if let Some(note) = note {
+            packet.set_note(self.notes.add(*note));
+        }
         if let Some(time) = self.ports[port as usize].rx.pipe.push(arrival, &packet) {
             agenda.at(time, Event::Deliver(port));
         }
@@ -336,6 +289,7 @@ impl<P: Probe> Fabric<P> {
             self.tally.dropped += 1;
             self.tally.dropped_bytes += u64::from(packet.len);
         }
+        self.notes.free(packet.note());
         self.probe.dropped(now, PortId(port), packet, reason);
     }
 
@@ -395,11 +349,11 @@ impl<P: Probe> Fabric<P> {
     pub(crate) fn transmit(&mut self, port: u32, packet: &Packet, now: Time, agenda: &mut Queue) {
         let wire_len = u64::from(packet.len) + self.gap;
         let Port { tx, aside, .. } = &mut self.ports[port as usize];
-        tx.busy_until = now
-            + match tx.ps_per_byte {
-                0 => aside.clock.time(wire_len),
-                ps => Delta::from_ps(wire_len * u64::from(ps)),
-            };
+        let time = match tx.ps_per_byte {
+            0 => aside.clock.time(wire_len),
+            ps => Delta::from_ps(wire_len * u64::from(ps)),
+        };
+        tx.busy_until = now + time;
         tx.bytes += u64::from(packet.len);
         tx.packets += 1;
         self.tally.packet_hops += 1;
@@ -408,9 +362,29 @@ impl<P: Probe> Fabric<P> {
         }
         let arrival = tx.busy_until + tx.arrival_delay;
         let peer = tx.peer;
+        let special = tx.is_special();
         self.probe.transmit(now, PortId(port), packet);
+        if special {
+            return self.arrives_specially(port, packet, now, agenda);
+        }
+        if let Some(time) = self.ports[peer as usize].rx.pipe.push(arrival, packet) {
+            agenda.at(time, Event::Deliver(peer));
+        }
+    }
+
+    /// A frame that `port` began to send at `now` goes to another shard, or to a switch that cuts
+    /// through.
+    #[inline(never)]
+    fn arrives_specially(&mut self, port: u32, packet: &Packet, now: Time, agenda: &mut Queue) {
+        let Port { tx, aside, .. } = &self.ports[port as usize];
+        let seen = match tx.cuts() {
+            true => now + aside.head_time(u64::from(packet.len) + self.gap),
+            false => tx.busy_until,
+        };
+        let (arrival, peer) = (seen + tx.arrival_delay, tx.peer);
         if tx.crosses() {
-            let crossing = Crossing { port: peer, arrival, packet: *packet };
+            let note = self.notes.take(packet.note());
+            let crossing = Crossing { port: peer, arrival, packet: *packet, note };
             agenda.send(usize::from(self.wiring.wires[port as usize].peer_shard), crossing);
         } else if let Some(time) = self.ports[peer as usize].rx.pipe.push(arrival, packet) {
             agenda.at(time, Event::Deliver(peer));

@@ -169,6 +169,7 @@ impl<P: Probe> Fabric<P> {
                 }
             }
         }
+        self.notes.absorb(&other.notes);
         self.pauses.absorb(other.pauses);
         self.tally = self.tally.merged(other.tally);
     }

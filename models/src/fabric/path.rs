@@ -4,11 +4,11 @@ use sim_core::rng::{Domain, Stream};
 
 use super::build::Plan;
 use crate::ids::NodeId;
-use crate::load_balance::{Ecmp, LoadBalance};
+use crate::load_balance::{Balancer, Ecmp, LoadBalance};
 
 impl Plan {
-    /// The egress ports of a QP's data on its way, the NIC's first; where a switch sprays one of its
-    /// ways, that of the hash.
+    /// The egress ports of a QP's data on its way, the NIC's first; where a switch spreads packets over
+    /// several ways, that of the hash.
     pub fn path(&self, qp: usize) -> Vec<u32> {
         let ecmp = |node: u32| {
             let config = self.spec.switches[node as usize].as_ref()?;
@@ -17,32 +17,51 @@ impl Plan {
         self.wiring.way(qp, false, ecmp)
     }
 
-    /// True if some switch sprays.
-    pub fn sprays_somewhere(&self) -> bool {
-        self.spec.switches.iter().flatten().any(|config| config.load_balance == LoadBalance::Spray)
+    /// What each switch chooses by.
+    fn balancing(&self) -> impl Iterator<Item = LoadBalance> {
+        self.spec.switches.iter().flatten().map(|config| config.load_balance)
     }
 
-    /// The random streams of the switches that spray; empty if none does.
-    pub(super) fn spray_streams(&self) -> Vec<Option<Stream>> {
-        if !self.sprays_somewhere() {
+    /// True if some switch does not leave the choice of next hops to the hash.
+    pub fn spreads_somewhere(&self) -> bool {
+        self.balancing().any(|balance| balance != LoadBalance::Ecmp)
+    }
+
+    /// True if packets of a QP may come out of order.
+    pub fn reorders(&self) -> bool {
+        self.balancing().any(LoadBalance::reorders)
+    }
+
+    /// By switch: what chooses next hops, if it is not the hash; empty if it is everywhere.
+    pub(super) fn balancers(&self) -> Vec<Option<Balancer>> {
+        if !self.spreads_somewhere() {
             return Vec::new();
         }
-        let stream = |node: NodeId| Stream::new(self.spec.seed, Domain::Spray, node.0.into());
-        let of = |node: NodeId| self.sprays(node).then(|| stream(node));
-        self.spec.topology.switches().map(of).collect()
+        let topology = &self.spec.topology;
+        let of = |node: NodeId| {
+            let config = self.spec.switches[node.index()].as_deref()?;
+            let random = Stream::new(self.spec.seed, Domain::Spray, node.0.into());
+            Balancer::new(config, topology.ports_of(node).count(), random)
+        };
+        topology.switches().map(of).collect()
     }
 
-    /// Whether a switch sprays.
-    pub fn sprays(&self, switch: NodeId) -> bool {
+    /// Whether a switch does not leave the choice of next hops to the hash.
+    pub fn spreads(&self, switch: NodeId) -> bool {
+        self.balance(switch) != LoadBalance::Ecmp
+    }
+
+    /// What a switch chooses by.
+    pub fn balance(&self, switch: NodeId) -> LoadBalance {
         let config = self.spec.switches[switch.index()].as_deref();
-        config.is_some_and(|config| config.load_balance == LoadBalance::Spray)
+        config.map_or(LoadBalance::Ecmp, |config| config.load_balance)
     }
 
     /// All egress ports that a QP's data may pass, the NIC's first: those of its path, and of others
-    /// where switches spray.
+    /// where switches do not leave the choice to the hash.
     pub fn ports_of(&self, qp: usize) -> Vec<u32> {
         let path = self.path(qp);
-        if !self.sprays_somewhere() {
+        if !self.spreads_somewhere() {
             return path;
         }
         let (wiring, info) = (&self.wiring, &self.wiring.qps[qp]);
@@ -56,7 +75,7 @@ impl Plan {
                 continue;
             }
             let hops = wiring.routes.next_hops(node, NodeId(info.target), info.target_address);
-            let on_path = |port: &u32| self.sprays(node) || path.contains(port) || hops.len() == 1;
+            let on_path = |port: &u32| self.spreads(node) || path.contains(port) || hops.len() == 1;
             let beyond = hops.iter().map(|hop| arrival.first_port + u32::from(*hop));
             let new: Vec<u32> =
                 beyond.filter(on_path).filter(|port| !ports.contains(port)).collect();

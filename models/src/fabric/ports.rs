@@ -22,6 +22,9 @@ impl Plan {
     fn may_be_lazy(&self, wire: &Wire, slowest: LinkClock) -> bool {
         let longest = slowest.time(self.wiring.frames.wire_len(u16::MAX));
         wire.is_switch
+            && !self.balance(NodeId(wire.node)).is_exact()
+            // a frame may be noticed at the peer before it has left
+            && wire.head == 0
             && !wire.arrival_delay.is_zero()
             && wire.arrival_delay + longest < self.spec.stop.stall
     }
@@ -95,6 +98,7 @@ impl Plan {
             let marking = random(Domain::Marking);
             let pfc = PfcSender::new(refresh);
             let mut port = Port::new(tx, rx, scheduler, pfc, marking, wire.clock);
+            port.set_head(wire.head);
             if let Device::Switch(config) = device(&self.spec, id) {
                 port.aside.watchdog = watchdog(config).map(Box::new);
             }

@@ -13,7 +13,7 @@ use crate::error::BuildError;
 use crate::host::{LagPortSelectMode, NicMode, nics};
 use crate::ids::{NodeId, PortId};
 use crate::load_balance::{Ecmp, EcmpConfig, FiveTuple};
-use crate::nic::{Entropy, NicConfig};
+use crate::nic::{Entropy, NicConfig, Recovery, WindowSize};
 use crate::routing::Routes;
 use crate::traffic::Transport;
 
@@ -101,9 +101,21 @@ impl Qps<'_> {
             let nic = self.nic(flow.source);
             let key = format!("traffic[{}]", flow.section);
             let (dscp, payload) = match flow.transport {
-                Transport::Rc => (nic.qos.dscp, nic.mtu),
                 Transport::Tcp => (nic.tcp.dscp, nic.tcp.mss),
+                _ => (nic.qos.dscp, nic.mtu),
             };
+            let transport = &nic.transport;
+            let acks = nic.congestion.needs_acks()
+                || transport.recovery != Recovery::GoBackN
+                || transport.window.or(flow.window.map(WindowSize::Bytes)).is_some();
+            if flow.transport == Transport::RcRead && acks {
+                let message = format!(
+                    "responses to a READ have no ACKs, which congestion control {}, a window, or \
+                     recovery other than \"go-back-n\" would need: \"rc\" is expected with them",
+                    nic.congestion.name()
+                );
+                return Err(BuildError::new(format!("{key}.transport"), message));
+            }
             let dscp = flow.dscp.unwrap_or(dscp);
             if dscp > 63 {
                 let message = format!("{dscp} is out of range: 0 to 63 is expected");

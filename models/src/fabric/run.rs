@@ -8,6 +8,7 @@ use super::{Circle, Fabric, Role, Tally};
 use crate::collective::{Link, Program};
 use crate::error::BuildError;
 use crate::ids::NodeId;
+use crate::nic::SenderState;
 use crate::packet::Kind;
 use crate::probe::Probe;
 use crate::script::Player;
@@ -90,14 +91,29 @@ impl<P: Probe> Outcome<P> {
 
     /// When a QP has failed: its retries were used up.
     pub fn failed_at(&self, qp: usize) -> Option<Time> {
-        let sender = &self.fabric.senders[qp];
-        sender.finished_at.filter(|_| sender.state == crate::nic::SenderState::Failed)
+        self.finished_at(qp).filter(|_| self.has_failed(qp))
     }
 
     /// The local ACK timeout of a QP, and the time-outs without progress that it survives.
     pub fn retries(&self, qp: usize) -> (Delta, u8) {
         let transport = &self.fabric.senders[qp].transport;
         (transport.ack_timeout, transport.retry_cnt)
+    }
+
+    /// When a QP had nothing more to do: acknowledged, read, or failed.
+    pub fn finished_at(&self, qp: usize) -> Option<Time> {
+        match &self.fabric.receivers[qp].read {
+            Some(read) => read.finished_at,
+            None => self.fabric.senders[qp].finished_at,
+        }
+    }
+
+    /// A QP is in the error state.
+    pub fn has_failed(&self, qp: usize) -> bool {
+        match &self.fabric.receivers[qp].read {
+            Some(read) => read.failed,
+            None => self.fabric.senders[qp].state == SenderState::Failed,
+        }
     }
 
     /// Number of samples taken.
@@ -135,6 +151,16 @@ impl<P: Probe> Outcome<P> {
                 tally.injected, tally.injected_bytes, tally.arrived, tally.dropped
             ));
         }
+        let of_ports = || {
+            let all = self.fabric.ports.iter().flat_map(|port| port.queues.iter());
+            all.flat_map(|queue| queue.packets())
+        };
+        let elsewhere = on_cables().chain(buffered()).chain(waiting());
+        let noted = of_ports().chain(elsewhere).filter(|packet| packet.has_note()).count();
+        if noted != self.fabric.notes.in_use() {
+            let in_use = self.fabric.notes.in_use();
+            violations.push(format!("{noted} frames have notes, and {in_use} notes are in use"));
+        }
         if tally.held != queued().count() as u64 {
             let found = queued().count();
             violations.push(format!("switches hold {found} frames, {} are counted", tally.held));
@@ -149,10 +175,9 @@ impl<P: Probe> Outcome<P> {
                 violations.push(format!("switch {index} is drained, but its MMU is not empty"));
             }
         }
-        let qps = self.fabric.senders.iter().zip(&self.fabric.receivers);
-        for ((sender, receiver), info) in qps.zip(&self.fabric.wiring.qps) {
-            let complete =
-                sender.finished_at.is_some() && sender.state != crate::nic::SenderState::Failed;
+        for (qp, info) in self.fabric.wiring.qps.iter().enumerate() {
+            let receiver = &self.fabric.receivers[qp];
+            let complete = self.finished_at(qp).is_some() && !self.has_failed(qp);
             let Some(bytes) = info.bytes else { continue };
             if receiver.delivered_bytes > bytes || (complete && receiver.delivered_bytes != bytes) {
                 let delivered = receiver.delivered_bytes;

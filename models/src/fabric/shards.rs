@@ -8,6 +8,7 @@ use super::spec::Spec;
 use super::wiring::{QpInfo, Wire};
 use crate::ids::NodeId;
 use crate::topology::Topology;
+use crate::traffic::Transport;
 use crate::wire::Frames;
 
 /// How many shards a fabric is to be cut into: one if it cannot be cut.
@@ -71,7 +72,12 @@ fn hops_in(window: Delta, spec: &Spec, wires: &[Wire], qps: &[QpInfo]) -> f64 {
 
 /// Whether a flow waits for one of another shard, which it must learn of at once.
 fn flows_tie(spec: &Spec, shard_of: &[u16]) -> bool {
-    let shard = |flow: usize| shard_of[spec.flows[flow].source.index()];
+    let shard = |flow: usize| {
+        let flow = &spec.flows[flow];
+        // of a READ, the host that asks
+        let begins = if flow.transport == Transport::RcRead { flow.target } else { flow.source };
+        shard_of[begins.index()]
+    };
     let mut flows = spec.flows.iter().enumerate();
     flows.any(|(number, flow)| flow.after.iter().any(|n| shard(*n as usize) != shard(number)))
 }
@@ -80,8 +86,7 @@ fn flows_tie(spec: &Spec, shard_of: &[u16]) -> bool {
 pub(super) fn lookahead(wires: &[Wire], shard_of: &[u16], frames: &Frames) -> Delta {
     let shortest = frames.wire_len(frames.shortest());
     let cut = wires.iter().filter(|wire| wire.peer_shard != shard_of[wire.node as usize]);
-    let reach = |wire: &Wire| wire.clock.time(shortest) + wire.arrival_delay;
-    cut.map(reach).min().unwrap_or(Delta::MAX)
+    cut.map(|wire| wire.reach(shortest)).min().unwrap_or(Delta::MAX)
 }
 
 /// Splits the nodes into parts of about equally many switches; hosts go with their first switch.

@@ -1,15 +1,17 @@
 //! The ways of frames: which QP leaves which switch by which port.
 //!
 //! Routes and hashes do not change during a run, so each is followed once, when its first frame
-//! asks, and kept as a list of ports. Where they change, or where a switch sprays, each frame looks
-//! them up at each switch.
+//! asks, and kept as a list of ports. Where they change, or where a switch chooses otherwise than by the
+//! hash, each frame looks them up at each switch.
 
-use sim_core::rng::Stream;
+use sim_core::Time;
 
 use super::wiring::Wiring;
-use crate::ids::NodeId;
-use crate::load_balance::Ecmp;
+use crate::ids::{NodeId, PortId};
+use crate::load_balance::{Asked, Balancer, Ecmp};
+use crate::note::{Note, Notes};
 use crate::packet::{Kind, Packet};
+use crate::port::Port;
 use crate::routing::Routes;
 use crate::switch::Switch;
 
@@ -20,21 +22,31 @@ pub(crate) struct Ways {
     first: Vec<[u32; 2]>,
     /// Egress ports, switch by switch.
     ports: Vec<u32>,
-    /// Where routes change during the run, or a switch sprays, no way is kept: the number of those
-    /// that hold now.
+    /// Where routes change during the run, or a switch does not leave the choice to the hash, no way is
+    /// kept: the number of those that hold now.
     routes: Option<u32>,
-    /// By switch: what chooses the next hop of its data packets, if it sprays; empty if none does.
-    sprays: Vec<Option<Stream>>,
+    /// By switch: what chooses the next hop of its data packets, if it is not the hash; empty if it is
+    /// everywhere.
+    balancers: Vec<Option<Balancer>>,
 }
 
 /// Not followed yet (in `first`); no next hop (in `ports`).
 const NONE: u32 = u32::MAX;
 
+/// What a choice of the next hop may look at.
+pub(super) struct Around<'a> {
+    pub(super) now: Time,
+    pub(super) wiring: &'a Wiring,
+    pub(super) switches: &'a [Switch],
+    pub(super) ports: &'a [Port],
+    pub(super) notes: &'a mut Notes,
+}
+
 impl Ways {
     /// No way is known yet.
-    pub(super) fn new(qps: usize, reroutes: bool, sprays: Vec<Option<Stream>>) -> Self {
-        let routes = (reroutes || !sprays.is_empty()).then_some(0);
-        Ways { first: vec![[NONE; 2]; qps], ports: Vec::new(), routes, sprays }
+    pub(super) fn new(qps: usize, reroutes: bool, balancers: Vec<Option<Balancer>>) -> Self {
+        let routes = (reroutes || !balancers.is_empty()).then_some(0);
+        Ways { first: vec![[NONE; 2]; qps], ports: Vec::new(), routes, balancers }
     }
 
     /// From now on these routes hold.
@@ -42,39 +54,52 @@ impl Ways {
         self.routes = Some(routes);
     }
 
-    /// The egress port of a frame at the switch that it has reached, by `port`.
+    /// The egress port of a frame at the switch that it has reached, if its way is kept.
     #[inline(always)]
-    pub(super) fn next(
-        &mut self,
-        port: u32,
-        packet: &Packet,
-        wiring: &Wiring,
-        switches: &[Switch],
-    ) -> Option<u32> {
+    pub(super) fn kept(&self, packet: &Packet, wiring: &Wiring) -> Option<Option<u32>> {
         let back = packet.kind != Kind::Data;
         let first = self.first[packet.qp as usize][usize::from(back)];
-        if first == NONE {
-            return self.find(port, packet, wiring, switches);
-        }
+        (first != NONE).then(|| self.known(first, packet, wiring))
+    }
+
+    #[inline(always)]
+    fn known(&self, first: u32, packet: &Packet, wiring: &Wiring) -> Option<u32> {
         let passed = wiring.frames.ttl - packet.ttl;
         self.ports.get(first as usize + usize::from(passed)).copied().filter(|port| *port != NONE)
     }
 
-    /// The same where no way is kept yet, or ever.
-    #[cold]
-    fn find(
+    /// The same where no way is kept yet, or ever; the frame has come by `port`.
+    pub(super) fn find(
+        &mut self,
+        port: u32,
+        packet: &mut Packet,
+        around: Around<'_>,
+    ) -> Option<u32> {
+        let Some(routes) = self.routes else {
+            let back = packet.kind != Kind::Data;
+            self.follow(packet.qp, back, around.wiring, around.switches);
+            let first = self.first[packet.qp as usize][usize::from(back)];
+            return self.known(first, packet, around.wiring);
+        };
+        let routes = around.wiring.routes_after(routes);
+        step(port, packet, routes, &mut self.balancers, around)
+    }
+
+    /// A frame with a note leaves a switch by `port` at `now`.
+    pub(super) fn leaves(
         &mut self,
         port: u32,
         packet: &Packet,
+        now: Time,
         wiring: &Wiring,
-        switches: &[Switch],
-    ) -> Option<u32> {
-        if let Some(routes) = self.routes {
-            let routes = wiring.routes_after(routes);
-            return step(port, packet, wiring, routes, switches, &mut self.sprays);
+        note: &mut Note,
+    ) {
+        let wire = &wiring.wires[port as usize];
+        if let Some(Some(Balancer::Conga(conga))) = self.balancers.get_mut(wire.owner as usize) {
+            let bytes = wiring.frames.wire_len(packet.len);
+            let level = conga.leaves(now, wire.index, bytes, wire.clock.rate());
+            note.path.congestion = note.path.congestion.max(level);
         }
-        self.follow(packet.qp, packet.kind != Kind::Data, wiring, switches);
-        self.next(port, packet, wiring, switches)
     }
 
     /// That port, if the way is known.
@@ -102,37 +127,71 @@ impl Ways {
 #[cold]
 fn step(
     port: u32,
-    packet: &Packet,
-    wiring: &Wiring,
+    packet: &mut Packet,
     routes: &Routes,
-    switches: &[Switch],
-    sprays: &mut [Option<Stream>],
+    balancers: &mut [Option<Balancer>],
+    around: Around<'_>,
 ) -> Option<u32> {
+    let Around { now, wiring, switches, ports, notes } = around;
     let info = &wiring.qps[packet.qp as usize];
-    let (target, address, tuple) = match packet.kind {
-        Kind::Data => (info.target, info.target_address, info.tuple),
-        _ => (info.source, info.source_address, info.tuple.reversed()),
+    let is_data = packet.kind == Kind::Data;
+    let (target, address, tuple) = match is_data {
+        true => (info.target, info.target_address, info.tuple),
+        false => (info.source, info.source_address, info.tuple.reversed()),
     };
     let arrival = &wiring.wires[port as usize];
     let node = NodeId(arrival.node);
-    let hops = routes.next_hops(node, NodeId(target), address);
-    let hop = match hops {
-        [] => return None,
-        [only] => *only,
-        several => match sprays.get_mut(arrival.owner as usize) {
-            Some(Some(spray)) if packet.kind == Kind::Data => {
-                several[spray.below(several.len() as u64) as usize]
+    let balancer = balancers.get_mut(arrival.owner as usize).and_then(Option::as_mut);
+    let queued = |hop: u16| ports[(arrival.first_port + u32::from(hop)) as usize].queued_bytes();
+    let hash = |count| switches[arrival.owner as usize].ecmp.choose(&tuple, count);
+    let leaf = || leaf_of(wiring, address);
+    let hop = match (routes.next_hops(node, NodeId(target), address), balancer) {
+        ([], _) => return None,
+        ([only], Some(Balancer::Conga(conga))) => {
+            if leaf() == arrival.owner && packet.has_note() {
+                let note = notes.get_mut(packet.note());
+                if note.path.from != 0 {
+                    conga.exits(now, &std::mem::take(&mut note.path));
+                }
+                if note.wanted.is_none() {
+                    notes.free(packet.note());
+                    packet.set_note(0);
+                }
             }
-            _ => several[switches[arrival.owner as usize].ecmp.choose(&tuple, several.len())],
-        },
+            *only
+        }
+        ([only], _) => *only,
+        (hops, Some(balancer)) => {
+            let asked = || Asked { now, flow: packet.qp, leaf: leaf(), hops };
+            let hop = match is_data {
+                true => balancer.choose(&asked(), queued),
+                false => hops[hash(hops.len())],
+            };
+            let from_host = !wiring.wires[arrival.peer as usize].is_switch;
+            if let (Balancer::Conga(conga), true) = (balancer, from_host) {
+                let path = conga.enters(now, arrival.owner, leaf(), hop);
+                match packet.note() {
+                    0 => packet.set_note(notes.add(Note { path, ..Note::default() })),
+                    number => notes.get_mut(number).path = path,
+                }
+            }
+            hop
+        }
+        (hops, None) => hops[hash(hops.len())],
     };
     Some(arrival.first_port + u32::from(hop))
+}
+
+/// The number of the switch that an address is joined to.
+fn leaf_of(wiring: &Wiring, address: u32) -> u32 {
+    let port: PortId = wiring.topology.addresses()[address as usize].ports[0];
+    wiring.wires[wiring.wires[port.index()].peer as usize].owner
 }
 
 impl Wiring {
     /// The egress ports of a QP's frames on their way, the NIC's first, `back` those of its
     /// answers; `ecmp` is the chooser of a node.
-    pub(super) fn way(
+    pub(crate) fn way(
         &self,
         qp: usize,
         back: bool,

@@ -46,6 +46,8 @@ pub struct Wiring {
     pub followers: Followers,
     /// By node.
     pub shard_of: Vec<u16>,
+    /// The longest time of a full packet and its ACK in an empty fabric, of all QPs, if a NIC asks.
+    pub base_rtt: Delta,
     /// The edges of the measured window.
     pub measure: [Time; 2],
     /// Time between samples.
@@ -98,10 +100,21 @@ pub struct Wire {
     pub arrival_delay: Delta,
     /// Frame times.
     pub clock: LinkClock,
+    /// The switch at the other end handles a frame when so many of its wire bytes have come
+    /// (cut-through); 0: when all have.
+    pub head: u64,
     /// Effect of a PFC frame after its arrival here.
     pub pfc_response: Delta,
     /// Quanta of XOFF frames sent here; 0: XOFF holds until XON.
     pub pfc_quanta: u16,
+}
+
+impl Wire {
+    /// From a frame's first bit to when it is handled at the other end.
+    pub fn reach(&self, wire_len: u64) -> Delta {
+        let seen = if self.head == 0 { wire_len } else { wire_len.min(self.head) };
+        self.clock.time(seen) + self.arrival_delay
+    }
 }
 
 /// A QP as the network sees it.

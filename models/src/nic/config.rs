@@ -1,13 +1,17 @@
 //! `[nic]`: classes, transport, congestion control, PFC.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{self, Deserializer, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
 use sim_core::{Bytes, Delta, Rate};
 
 use crate::congestion::{CongestionConfig, TcpConfig};
 use crate::nic::pacer::Pacing;
+use crate::nic::selective::SelectiveConfig;
 use crate::pfc::PfcTiming;
 
 /// A RoCE NIC. Every key can differ by host through `[[override]]`.
@@ -128,7 +132,7 @@ impl NicPfcConfig {
     }
 }
 
-/// `[nic.transport]`: RC (IB specification 9.7), go-back-N.
+/// `[nic.transport]`: RC (IB specification 9.7); go-back-N, or selective repeat.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TransportConfig {
@@ -148,8 +152,9 @@ pub struct TransportConfig {
     pub ack_duplicates: bool,
     /// ACKs and NAKs are ECN-capable.
     pub ack_ect: bool,
-    /// Payload that may be in flight; unlimited if absent.
-    pub window: Option<Bytes>,
+    /// Payload that may be in flight; unlimited if absent. `"bdp"`: what the line carries in the longest
+    /// base RTT of all QPs. An algorithm with a window of its own does not heed it.
+    pub window: Option<WindowSize>,
     /// The window shrinks with the rate; every packet then asks for an ACK.
     pub window_follows_rate: bool,
     /// What is sent again after a loss. The receivers of a NIC's QPs do as it has them do.
@@ -157,6 +162,8 @@ pub struct TransportConfig {
     /// Received data is written to its place in any order (mlx5's out-of-order data placement, as
     /// adaptive routing needs it): a gap makes no NAK, and what is lost is found by time-out.
     pub ooo_data_placement: bool,
+    /// Selective repeat: its timers, which stand for `timeout` and `retry_cnt`.
+    pub selective: SelectiveConfig,
 }
 
 impl Default for TransportConfig {
@@ -172,6 +179,7 @@ impl Default for TransportConfig {
             window_follows_rate: false,
             recovery: Recovery::GoBackN,
             ooo_data_placement: false,
+            selective: SelectiveConfig::default(),
         }
     }
 }
@@ -186,6 +194,57 @@ pub enum Recovery {
     /// The whole message, from its first packet on: what the receiver has of it is worth nothing.
     #[serde(rename = "go-back-0")]
     GoBack0,
+    /// What is missing, and nothing else: the receiver keeps what comes early (IRN). Every packet asks
+    /// for an ACK.
+    #[serde(rename = "selective-repeat")]
+    SelectiveRepeat,
+}
+
+/// Payload that may be in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WindowSize {
+    /// So much.
+    Bytes(Bytes),
+    /// A bandwidth-delay product.
+    Bdp,
+}
+
+impl Serialize for WindowSize {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            WindowSize::Bdp => serializer.serialize_str("bdp"),
+            WindowSize::Bytes(bytes) => bytes.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for WindowSize {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Form;
+        impl Visitor<'_> for Form {
+            type Value = WindowSize;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a size such as \"150KB\", or \"bdp\"")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<WindowSize, E> {
+                match text {
+                    "bdp" => Ok(WindowSize::Bdp),
+                    size => size.parse().map(WindowSize::Bytes).map_err(E::custom),
+                }
+            }
+        }
+        deserializer.deserialize_any(Form)
+    }
+}
+
+impl JsonSchema for WindowSize {
+    fn schema_name() -> Cow<'static, str> {
+        "WindowSize".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let size = generator.subschema_for::<Bytes>();
+        json_schema!({ "anyOf": [{ "const": "bdp" }, size] })
+    }
 }
 
 impl TransportConfig {

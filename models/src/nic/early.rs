@@ -2,7 +2,8 @@
 
 use sim_core::Time;
 
-use super::go_back_n::{Receipt, Reply, Responder, ResponderParams};
+use super::config::Recovery;
+use super::go_back_n::{Receipt, Reply, RequesterParams, Responder, ResponderParams};
 use super::kept::Kept;
 use super::tcp::TcpReceiver;
 use crate::packet::Packet;
@@ -27,6 +28,8 @@ pub enum Keeps {
     Data(OooReceiver),
     /// All, as TCP does.
     Tcp(TcpReceiver),
+    /// Their data, and each is answered (selective repeat).
+    Selective(OooReceiver),
 }
 
 impl Early {
@@ -35,16 +38,29 @@ impl Early {
         Early { keeps, reordered: 0, next: 0 }
     }
 
-    /// What a QP needs beside a [`Responder`], if it does: TCP's end, data placement, or (where
-    /// switches spray: nothing else brings packets out of order) a count.
-    pub fn needed(tcp: bool, ooo_data_placement: bool, sprayed: bool) -> Option<Box<Self>> {
-        let keeps = match (tcp, ooo_data_placement) {
-            (true, _) => Keeps::Tcp(TcpReceiver::default()),
-            (_, true) => Keeps::Data(OooReceiver::default()),
-            _ if sprayed => Keeps::Nothing,
+    /// What a QP needs beside a [`Responder`], if it does: TCP's end, selective repeat, data placement,
+    /// or (where switches spread packets: nothing else brings them out of order) a count.
+    pub fn needed(
+        transport: &RequesterParams,
+        ooo_data_placement: bool,
+        reordered: bool,
+    ) -> Option<Box<Self>> {
+        let keeps = match transport.recovery {
+            _ if transport.is_tcp() => Keeps::Tcp(TcpReceiver::default()),
+            Recovery::SelectiveRepeat => Keeps::Selective(OooReceiver::default()),
+            _ if ooo_data_placement => Keeps::Data(OooReceiver::default()),
+            _ if reordered => Keeps::Nothing,
             _ => return None,
         };
         Some(Box::new(Early::new(keeps)))
+    }
+
+    /// The first packet that is missing, where more is kept than a [`Responder`] knows of.
+    pub fn expected(&self) -> Option<u32> {
+        match &self.keeps {
+            Keeps::Data(receiver) | Keeps::Selective(receiver) => Some(receiver.kept.expected()),
+            Keeps::Nothing | Keeps::Tcp(_) => None,
+        }
     }
 
     /// A packet arrives; also says how many messages are whole by it.
@@ -61,6 +77,7 @@ impl Early {
         let receipt = match &mut self.keeps {
             Keeps::Nothing => responder.on_data(now, packet.psn, flags, params),
             Keeps::Data(receiver) => return receiver.on_data(packet.psn, flags, params),
+            Keeps::Selective(receiver) => return receiver.on_data_selective(packet.psn, flags),
             Keeps::Tcp(tcp) => return tcp.on_segment(packet.psn, packet.ack_req(), packet.last()),
         };
         (receipt, u32::from(receipt.accepted && packet.last()))
@@ -102,6 +119,19 @@ impl OooReceiver {
         let reply = if acks { Reply::Ack(expected - 1) } else { Reply::None };
         (Receipt { accepted: !duplicate, first: false, duplicate, reply }, messages)
     }
+
+    /// With selective repeat each packet has its answer: an ACK of all that has come without a gap, or,
+    /// if it came early, what is expected and what has come.
+    fn on_data_selective(&mut self, psn: u32, flags: [bool; 2]) -> (Receipt, u32) {
+        let params = ResponderParams { nak_repeat: None, ack_duplicates: false };
+        let (receipt, messages) = self.on_data(psn, flags, &params);
+        let expected = self.kept.expected();
+        let reply = match psn < expected {
+            true => Reply::Ack(expected - 1),
+            false => Reply::Early(expected, psn),
+        };
+        (Receipt { reply, ..receipt }, messages)
+    }
 }
 
 #[cfg(test)]
@@ -130,6 +160,21 @@ mod tests {
         assert_eq!(on(1), (true, Reply::Ack(3), 1));
         assert_eq!(on(4), (true, Reply::Ack(5), 1));
         assert_eq!(on(4), (false, Reply::Ack(5), 0));
+    }
+
+    #[test]
+    fn with_selective_repeat_each_packet_is_answered() {
+        let mut receiver = OooReceiver::default();
+        let mut on = |psn: u32| {
+            let (receipt, whole) = receiver.on_data_selective(psn, [true, psn == 3]);
+            (receipt.accepted, receipt.reply, whole)
+        };
+        assert_eq!(on(0), (true, Reply::Ack(0), 0));
+        assert_eq!(on(2), (true, Reply::Early(1, 2), 0));
+        assert_eq!(on(2), (false, Reply::Early(1, 2), 0));
+        assert_eq!(on(3), (true, Reply::Early(1, 3), 0));
+        assert_eq!(on(1), (true, Reply::Ack(3), 1));
+        assert_eq!(on(0), (false, Reply::Ack(3), 0));
     }
 
     #[test]

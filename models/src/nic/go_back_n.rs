@@ -10,6 +10,8 @@ use std::collections::VecDeque;
 use sim_core::{Delta, Time};
 
 use super::config::Recovery;
+use super::selective::{Selective, SelectiveConfig};
+use crate::note::Wanted;
 
 /// A message posted for sending: one WRITE.
 #[derive(Clone, Copy, Debug)]
@@ -58,10 +60,37 @@ pub struct RequesterParams {
     pub ack_timeout: Delta,
     /// Time-outs without progress that are survived.
     pub retry_cnt: u8,
-    /// A TCP flow: its segments have TCP's headers.
-    pub tcp: bool,
+    /// What its packets are.
+    pub framing: Framing,
     /// What is sent again after a loss.
     pub recovery: Recovery,
+    /// Packets are ECN-capable.
+    pub ect: bool,
+    /// What packets are to bring back,
+    pub wants: Option<Wanted>,
+    /// and the bytes that this takes in them and in ACKs.
+    pub header: u16,
+}
+
+/// What the packets of a requester are, which decides their headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// A WRITE: the first one has a RETH.
+    Write,
+    /// A SEND.
+    Send,
+    /// Responses to a READ.
+    ReadResponse,
+    /// TCP segments.
+    Tcp,
+}
+
+impl RequesterParams {
+    /// It stands for a TCP flow.
+    #[inline]
+    pub fn is_tcp(&self) -> bool {
+        self.framing == Framing::Tcp
+    }
 }
 
 /// The sending side.
@@ -81,6 +110,8 @@ pub struct Requester {
     completed: u32,
     /// When the oldest unacknowledged packet times out.
     timeout_at: Time,
+    /// With selective repeat: what has come beyond gaps.
+    selective: Option<Box<Selective>>,
 }
 
 impl Default for Requester {
@@ -95,11 +126,18 @@ impl Default for Requester {
             retries: 0,
             completed: 0,
             timeout_at: Time::MAX,
+            selective: None,
         }
     }
 }
 
 impl Requester {
+    /// One with selective repeat.
+    pub fn selective(config: SelectiveConfig) -> Self {
+        let selective = Some(Box::new(Selective::new(config)));
+        Requester { selective, ..Requester::default() }
+    }
+
     /// Queues a WRITE of `bytes` (at least one packet). The caller keeps PSNs below 2^32.
     pub fn post(&mut self, bytes: u64, params: &RequesterParams) {
         let packets = bytes.div_ceil(u64::from(params.mtu)).max(1) as u32;
@@ -110,7 +148,19 @@ impl Requester {
     /// True if there is a packet to send.
     #[inline]
     pub fn has_work(&self) -> bool {
-        self.next < self.end
+        self.next < self.end || self.must_repeat()
+    }
+
+    /// True if a packet is to be sent again by itself, whatever the window.
+    #[inline]
+    pub fn must_repeat(&self) -> bool {
+        self.selective.is_some() && self.misses()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn misses(&self) -> bool {
+        self.selective.as_ref().is_some_and(|selective| selective.missing().is_some())
     }
 
     /// True if everything posted is acknowledged.
@@ -123,6 +173,11 @@ impl Requester {
         (self.una, self.sent)
     }
 
+    /// The next packet that will be sent, were none sent again.
+    pub fn next(&self) -> u32 {
+        self.next
+    }
+
     /// Payload sent and not acknowledged, were all packets full.
     #[inline]
     pub fn in_flight(&self, params: &RequesterParams) -> u64 {
@@ -132,6 +187,9 @@ impl Requester {
     /// Takes the next packet, which leaves at `now`.
     #[inline]
     pub fn take(&mut self, now: Time, params: &RequesterParams) -> Option<Segment> {
+        if self.must_repeat() {
+            return self.take_again(now, params);
+        }
         if self.next >= self.end {
             return None;
         }
@@ -142,24 +200,28 @@ impl Requester {
             }
             self.current += 1;
         };
-        let index = self.next - message.first;
-        let last = index + 1 == message.packets;
-        let before = u64::from(index) * u64::from(params.mtu);
-        let payload = if last { message.bytes - before } else { u64::from(params.mtu) };
-        let segment = Segment {
-            psn: self.next,
-            payload: payload as u16,
-            first: index == 0,
-            last,
-            ack_req: last || (index + 1).is_multiple_of(params.ack_every),
-            again: self.next < self.sent,
-        };
+        let segment = segment(&message, self.next, self.next < self.sent, params);
         if self.next == self.una {
             self.timeout_at = now.saturating_add(params.ack_timeout);
+            self.arm_selective(now, 1);
         }
         self.next += 1;
         self.sent = self.sent.max(self.next);
         Some(segment)
+    }
+
+    /// The packet that selective repeat sends again, if there is one.
+    #[cold]
+    #[inline(never)]
+    fn take_again(&mut self, now: Time, params: &RequesterParams) -> Option<Segment> {
+        let selective = self.selective.as_mut()?;
+        let psn = selective.missing()?;
+        selective.sent_again(psn);
+        if psn == self.una {
+            self.timeout_at = selective.arm(now, self.next - self.una);
+        }
+        let at = self.messages.partition_point(|message| message.first + message.packets <= psn);
+        Some(segment(self.messages.get(at)?, psn, true, params))
     }
 
     /// All packets up to and including `psn` have arrived.
@@ -180,8 +242,44 @@ impl Requester {
         progress
     }
 
-    /// The local ACK timer fires at `now`; `false` if the retries are used up.
+    /// With selective repeat: `psn` is expected, and packet `came` has come.
+    #[cold]
+    pub fn on_early(
+        &mut self,
+        now: Time,
+        psn: u32,
+        came: u32,
+        params: &RequesterParams,
+    ) -> Progress {
+        let progress = self.acknowledge(now, psn, params);
+        if let Some(selective) = &mut self.selective
+            && came < self.sent
+        {
+            selective.on_early(came, self.sent);
+        }
+        progress
+    }
+
+    /// With selective repeat: the timer, which is due at `now`, was set for fewer packets than are in
+    /// flight, and fires later.
+    pub fn extends_timeout(&mut self) -> bool {
+        let in_flight = self.next - self.una;
+        let extended =
+            self.selective.as_ref().and_then(|it| it.extended(self.timeout_at, in_flight));
+        if let Some(at) = extended {
+            self.timeout_at = at;
+        }
+        extended.is_some()
+    }
+
+    /// The local ACK timer fires at `now`; `false` if the retries are used up. Selective repeat never
+    /// gives up.
     pub fn on_timeout(&mut self, now: Time, params: &RequesterParams) -> bool {
+        if let Some(selective) = &mut self.selective {
+            selective.on_timeout(self.sent);
+            self.arm_selective(now, self.next - self.una);
+            return true;
+        }
         if self.retries >= params.retry_cnt {
             return false;
         }
@@ -218,7 +316,36 @@ impl Requester {
         let outstanding = self.una < self.next;
         self.timeout_at =
             if outstanding { now.saturating_add(params.ack_timeout) } else { Time::MAX };
+        self.advance_selective(now);
         if self.una == self.end { Progress::Complete } else { Progress::Advanced }
+    }
+
+    /// With selective repeat the timer has another time.
+    #[inline]
+    fn arm_selective(&mut self, now: Time, in_flight: u32) {
+        if let Some(selective) = &mut self.selective {
+            self.timeout_at = selective.arm(now, in_flight);
+        }
+    }
+
+    /// More is acknowledged: what selective repeat makes of it.
+    #[inline]
+    fn advance_selective(&mut self, now: Time) {
+        if self.selective.is_some() {
+            self.note_advance(now);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn note_advance(&mut self, now: Time) {
+        let (una, next) = (self.una, self.next);
+        if let Some(selective) = &mut self.selective {
+            selective.on_advance(una);
+        }
+        if una < next {
+            self.arm_selective(now, next - una);
+        }
     }
 
     fn go_back(&mut self, now: Time, params: &RequesterParams) {
@@ -232,6 +359,23 @@ impl Requester {
     }
 }
 
+/// Packet `psn` of a message.
+#[inline]
+fn segment(message: &Message, psn: u32, again: bool, params: &RequesterParams) -> Segment {
+    let index = psn - message.first;
+    let last = index + 1 == message.packets;
+    let before = u64::from(index) * u64::from(params.mtu);
+    let payload = if last { message.bytes - before } else { u64::from(params.mtu) };
+    Segment {
+        psn,
+        payload: payload as u16,
+        first: index == 0,
+        last,
+        ack_req: last || (index + 1).is_multiple_of(params.ack_every),
+        again,
+    }
+}
+
 /// What the responder sends back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
@@ -241,6 +385,8 @@ pub enum Reply {
     Ack(u32),
     /// This is expected.
     Nak(u32),
+    /// With selective repeat: this is expected, and that has come.
+    Early(u32, u32),
 }
 
 /// What became of a data packet at the responder.
@@ -281,6 +427,11 @@ impl Responder {
     /// One that has received nothing, of a requester that recovers so.
     pub fn new(recovery: Recovery) -> Self {
         Responder { recovery, ..Responder::default() }
+    }
+
+    /// The packet that it expects.
+    pub fn expected(&self) -> u32 {
+        self.expected
     }
 
     /// That of its requester.
@@ -344,164 +495,4 @@ impl Responder {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const PARAMS: RequesterParams = RequesterParams {
-        mtu: 1000,
-        ack_every: 4,
-        ack_timeout: Delta::from_us(67),
-        retry_cnt: 2,
-        tcp: false,
-        recovery: Recovery::GoBackN,
-    };
-    const STRICT: ResponderParams = ResponderParams { nak_repeat: None, ack_duplicates: true };
-
-    const fn us(us: u64) -> Time {
-        Time::from_ps(us * 1_000_000)
-    }
-
-    #[test]
-    fn messages_are_cut_into_packets() {
-        let mut requester = Requester::default();
-        requester.post(5500, &PARAMS);
-        requester.post(0, &PARAMS);
-        let segments: Vec<_> = std::iter::from_fn(|| requester.take(us(0), &PARAMS))
-            .map(|s| (s.psn, s.payload, s.first, s.last, s.ack_req))
-            .collect();
-        // AckReq on the fourth packet of the message and on the last; an empty WRITE is one packet
-        assert_eq!(
-            segments,
-            [
-                (0, 1000, true, false, false),
-                (1, 1000, false, false, false),
-                (2, 1000, false, false, false),
-                (3, 1000, false, false, true),
-                (4, 1000, false, false, false),
-                (5, 500, false, true, true),
-                (6, 0, true, true, true),
-            ]
-        );
-        assert_eq!(requester.on_ack(us(1), 5, &PARAMS), Progress::Advanced);
-        assert_eq!(requester.on_ack(us(1), 5, &PARAMS), Progress::Stale);
-        assert_eq!(requester.on_ack(us(1), 6, &PARAMS), Progress::Complete);
-        assert_eq!(requester.timeout_at(), Time::MAX);
-    }
-
-    #[test]
-    fn a_gap_costs_one_nak_and_everything_after_it_is_sent_again() {
-        let (mut requester, mut responder) = (Requester::default(), Responder::default());
-        requester.post(8000, &PARAMS);
-        (0..6).for_each(|_| assert!(requester.take(us(0), &PARAMS).is_some()));
-        let receive =
-            |responder: &mut Responder, psn| responder.on_data(us(1), psn, [false; 2], &STRICT);
-        assert!(receive(&mut responder, 0).accepted && receive(&mut responder, 1).accepted);
-        // 2 is lost
-        let gap = Receipt { accepted: false, first: false, duplicate: false, reply: Reply::Nak(2) };
-        assert_eq!(receive(&mut responder, 3), gap);
-        assert_eq!(receive(&mut responder, 4).reply, Reply::None);
-        assert_eq!(requester.on_nak(us(2), 2, &PARAMS), Progress::Advanced);
-        let segment = requester.take(us(3), &PARAMS).unwrap();
-        assert_eq!((segment.psn, segment.again), (2, true));
-        // the repaired gap is forgotten: the next one is reported again
-        assert!(receive(&mut responder, 2).accepted);
-        assert_eq!(receive(&mut responder, 4).reply, Reply::Nak(3));
-        // duplicates are acknowledged with the last in order
-        let again =
-            Receipt { accepted: false, first: false, duplicate: true, reply: Reply::Ack(2) };
-        assert_eq!(receive(&mut responder, 1), again);
-        // a NAK that says what is known changes nothing
-        assert_eq!(requester.on_nak(us(4), 1, &PARAMS), Progress::Stale);
-        assert_eq!(requester.take(us(4), &PARAMS).unwrap().psn, 3);
-    }
-
-    #[test]
-    fn a_nak_can_be_repeated_after_a_while() {
-        let params =
-            ResponderParams { nak_repeat: Some(Delta::from_us(500)), ack_duplicates: false };
-        let mut responder = Responder::default();
-        let replies = [10, 509, 510, 600]
-            .map(|at| responder.on_data(us(at), 7, [true, false], &params).reply);
-        assert_eq!(replies, [Reply::Nak(0), Reply::None, Reply::Nak(0), Reply::None]);
-    }
-
-    #[test]
-    fn the_timer_runs_from_the_oldest_packet_and_gives_up() {
-        let mut requester = Requester::default();
-        requester.post(3000, &PARAMS);
-        requester.take(us(10), &PARAMS);
-        requester.take(us(20), &PARAMS);
-        assert_eq!(requester.timeout_at(), us(77));
-        assert_eq!(requester.on_ack(us(30), 0, &PARAMS), Progress::Advanced);
-        assert_eq!(requester.timeout_at(), us(97));
-        assert!(requester.on_timeout(us(97), &PARAMS));
-        assert_eq!(requester.take(us(97), &PARAMS).unwrap().psn, 1);
-        assert_eq!(requester.timeout_at(), us(164));
-        assert!(requester.on_timeout(us(164), &PARAMS));
-        assert!(!requester.on_timeout(us(231), &PARAMS), "two retries are used up");
-    }
-
-    const BACK_TO_0: RequesterParams = RequesterParams { recovery: Recovery::GoBack0, ..PARAMS };
-
-    #[test]
-    fn go_back_0_sends_a_message_again_from_its_first_packet() {
-        let mut requester = Requester::default();
-        let mut responder = Responder::new(Recovery::GoBack0);
-        // two messages of 6 and of 2 packets: PSNs 0 to 5 and 6 to 7
-        requester.post(6000, &BACK_TO_0);
-        requester.post(2000, &BACK_TO_0);
-        let take = |requester: &mut Requester| requester.take(us(0), &BACK_TO_0);
-        let receive = |responder: &mut Responder, segment: Segment| {
-            let flags = [segment.ack_req, segment.last];
-            responder.on_data(us(1), segment.psn, flags, &STRICT)
-        };
-        let sent: Vec<Segment> = (0..7).filter_map(|_| take(&mut requester)).collect();
-        // the fourth packet asks for an ACK; 4 is lost, and the NAK asks for the first one
-        let replies: Vec<Reply> =
-            [0, 1, 2, 3, 5, 6].map(|psn: usize| receive(&mut responder, sent[psn]).reply).into();
-        let none = Reply::None;
-        assert_eq!(replies, [none, none, none, Reply::Ack(3), Reply::Nak(0), none]);
-        assert_eq!(requester.on_ack(us(2), 3, &BACK_TO_0), Progress::Advanced);
-        assert_eq!(requester.in_flight(&BACK_TO_0), 3000);
-        requester.on_nak(us(3), 0, &BACK_TO_0);
-        assert_eq!(requester.in_flight(&BACK_TO_0), 0);
-        // the second attempt loses 2, and that gap is reported too
-        let again: Vec<Segment> = (0..4).filter_map(|_| take(&mut requester)).collect();
-        assert_eq!((again[0].psn, again[0].first, again[0].again), (0, true, true));
-        let first = receive(&mut responder, again[0]);
-        assert!(first.accepted && first.first);
-        assert!(receive(&mut responder, again[1]).accepted);
-        assert_eq!(receive(&mut responder, again[3]).reply, Reply::Nak(0));
-        requester.on_nak(us(4), 0, &BACK_TO_0);
-        // the third one comes as a whole, and its NAK comes once more, too late
-        let third: Vec<Segment> = (0..6).filter_map(|_| take(&mut requester)).collect();
-        let receipts = third.iter().map(|segment| receive(&mut responder, *segment));
-        assert_eq!(receipts.filter(|receipt| receipt.accepted).count(), 6);
-        assert_eq!(requester.on_ack(us(5), 5, &BACK_TO_0), Progress::Advanced);
-        assert_eq!(requester.on_nak(us(5), 0, &BACK_TO_0), Progress::Stale);
-        assert_eq!(take(&mut requester).map(|segment| segment.psn), Some(6));
-        assert_eq!(requester.take_completed(), 1);
-    }
-
-    #[test]
-    fn go_back_0_times_out_to_the_first_packet_and_a_whole_message_is_a_duplicate() {
-        let mut requester = Requester::default();
-        let mut responder = Responder::new(Recovery::GoBack0);
-        requester.post(5000, &BACK_TO_0);
-        let receive = |responder: &mut Responder, psn| {
-            responder.on_data(us(1), psn, [psn == 3 || psn == 4, psn == 4], &STRICT)
-        };
-        (0..5).for_each(|_| assert!(requester.take(us(0), &BACK_TO_0).is_some()));
-        // the last one is lost: no gap shows it
-        (0..4).for_each(|psn| assert!(receive(&mut responder, psn).accepted));
-        requester.on_ack(us(2), 3, &BACK_TO_0);
-        assert!(requester.on_timeout(us(69), &BACK_TO_0));
-        assert_eq!(requester.take(us(69), &BACK_TO_0).map(|segment| segment.psn), Some(0));
-        // the responder begins anew although it expected the fifth
-        (0..5).for_each(|psn| assert!(receive(&mut responder, psn).accepted));
-        // this ACK is lost; the message comes a third time, and is known
-        let known = receive(&mut responder, 0);
-        assert_eq!((known.accepted, known.duplicate, known.reply), (false, true, Reply::Ack(4)));
-        assert_eq!(requester.on_ack(us(140), 4, &BACK_TO_0), Progress::Complete);
-    }
-}
+mod tests;

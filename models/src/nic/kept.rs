@@ -19,6 +19,27 @@ impl Kept {
         !self.early.is_empty()
     }
 
+    /// The first from `number` on that is missing.
+    pub(super) fn next_gap(&self, number: u32) -> u32 {
+        let number = number.max(self.expected);
+        let inside = self.early.iter().find(|(from, to)| (*from..*to).contains(&number));
+        inside.map_or(number, |(_, to)| *to)
+    }
+
+    /// All before `number` is here.
+    pub(super) fn skip_to(&mut self, number: u32) {
+        if number <= self.expected {
+            return;
+        }
+        self.expected = number;
+        let passed = self.early.partition_point(|(_, to)| *to <= number);
+        self.early.drain(..passed);
+        if let Some((_, to)) = self.early.first().filter(|(from, _)| *from <= number) {
+            self.expected = *to;
+            self.early.remove(0);
+        }
+    }
+
     /// A packet arrives; false if it was here before.
     pub(super) fn keep(&mut self, number: u32) -> bool {
         if number == self.expected && self.early.is_empty() {

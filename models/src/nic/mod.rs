@@ -8,7 +8,9 @@ mod go_back_n;
 mod kept;
 mod notify;
 mod pacer;
+mod read;
 mod receive;
+mod selective;
 mod tcp;
 
 use std::cmp::Reverse;
@@ -22,21 +24,27 @@ use sim_core::{Bytes, Rate, Time};
 pub use arbiter::Arbiter;
 pub use config::{
     CnpScope, Entropy, NicConfig, NicPfcConfig, NicQosConfig, Notify, NpConfig, PauseStormConfig,
-    ReceiveConfig, Recovery, TransportConfig, local_ack_timeout,
+    ReceiveConfig, Recovery, TransportConfig, WindowSize, local_ack_timeout,
 };
 pub use dma::{Dma, Read};
 pub use early::{Early, Keeps, OooReceiver};
 pub use go_back_n::{
-    Progress, Receipt, Reply, Requester, RequesterParams, Responder, ResponderParams, Segment,
+    Framing, Progress, Receipt, Reply, Requester, RequesterParams, Responder, ResponderParams,
+    Segment,
 };
-pub use notify::NotificationPoint;
+pub use notify::{NotificationPoint, Spread};
 pub use pacer::{Pacer, Pacing};
+pub use read::ReadEnd;
 pub use receive::{Offered, ReceiveBuffer};
+pub use selective::{Selective, SelectiveConfig};
 pub use tcp::TcpReceiver;
 
-use crate::congestion::{CongestionConfig, RateControl, Reno, TcpConfig};
+use crate::congestion::{
+    Ack, CongestionConfig, Marks, RateControl, RateController, Reno, TcpConfig,
+};
 use crate::counters::NicCounters;
 use crate::hash::IdHasher;
+use crate::note::Note;
 
 /// A NIC port's configuration, ready for use.
 #[derive(Debug)]
@@ -68,8 +76,11 @@ impl NicParams {
                 ack_every: transport.ack_every.max(1),
                 ack_timeout: transport.ack_timeout(),
                 retry_cnt: transport.retry_cnt,
-                tcp: false,
+                framing: Framing::Write,
                 recovery: transport.recovery,
+                ect: config.np.notify != Notify::Off,
+                wants: None,
+                header: 0,
             },
             responder: ResponderParams {
                 nak_repeat: transport.nak_repeat,
@@ -135,59 +146,95 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A QP that has not started.
+    /// A QP that has not started, with this window if its algorithm has none.
     pub fn new(
         params: &NicParams,
         control: RateControl,
         line_rate: Rate,
-        slot: u32,
-        priority: u8,
+        [slot, priority]: [u32; 2],
+        window: Option<Bytes>,
     ) -> Self {
+        let config = &params.config.transport;
+        let mut transport = params.requester;
+        let requester = match config.recovery {
+            Recovery::SelectiveRepeat => Requester::selective(config.selective),
+            _ => Requester::default(),
+        };
+        transport.ect &= control.marks() != Marks::Unused;
+        transport.wants = control.wants();
+        transport.header = control.header();
+        let window = control.window().or(window);
+        let follows = window.is_some() && config.window_follows_rate;
+        if control.learns() || follows || config.recovery == Recovery::SelectiveRepeat {
+            // each ACK tells something, or: any packet may turn out to be the last one that the window
+            // lets out
+            transport.ack_every = 1;
+        }
         Sender {
-            requester: Requester::default(),
-            transport: params.requester,
+            requester,
+            transport,
             control,
             pacer: Pacer::new(Time::ZERO),
             state: SenderState::Idle,
             line_rate,
-            window: params.config.transport.window,
+            window,
             starts_at: Time::ZERO,
             slot,
-            priority,
+            priority: priority as u8,
             timer_armed: false,
             finished_at: None,
             retransmitted_bytes: 0,
         }
     }
 
-    /// The window of a TCP flow, after an answer. `before`: what was unacknowledged.
-    #[inline]
-    pub fn move_window(&mut self, before: (u32, u32), missing: Option<u32>) {
-        let RateControl::Reno(reno) = &mut self.control else { return };
-        let mss = u64::from(self.transport.mtu);
+    /// Tells the congestion control of an answer: what was unacknowledged `before`, whether it echoes a
+    /// mark, the PSN that it asks for, and what it brings back.
+    #[cold]
+    pub fn learn(
+        &mut self,
+        now: Time,
+        pacing: Pacing,
+        (before, _): (u32, u32),
+        answer: (bool, Option<u32>, Option<&Note>),
+    ) {
         let (una, sent) = self.requester.unacknowledged();
-        if una > before.0 {
-            reno.on_ack(u64::from(una - before.0) * mss);
+        let (echo, missing, note) = answer;
+        let ack = Ack {
+            bytes: u64::from(una - before) * u64::from(self.transport.mtu),
+            una,
+            next: self.requester.next(),
+            sent,
+            in_flight: self.requester.in_flight(&self.transport),
+            echo,
+            missing,
+            note,
+        };
+        let ready = self.pacer.ready_at();
+        self.pacer.react(now, pacing, &mut self.control, |control| control.on_ack(now, &ack));
+        self.window = self.control.window().or(self.window);
+        if self.state == SenderState::Waiting && self.pacer.ready_at() < ready {
+            // it waits for less
+            self.state = SenderState::Idle;
         }
-        if missing == Some(una) {
-            reno.on_loss(una, sent, u64::from(sent - una) * mss);
-        }
-        self.window = Some(reno.window());
     }
 
-    /// The window of a TCP flow, before its timer fires.
-    pub fn slow_down(&mut self) {
-        let RateControl::Reno(reno) = &mut self.control else { return };
-        let (una, sent) = self.requester.unacknowledged();
-        reno.on_timeout(sent, u64::from(sent - una) * u64::from(self.transport.mtu));
-        self.window = Some(reno.window());
+    /// Tells the congestion control that the retransmission timer fires.
+    pub fn slow_down(&mut self, now: Time) {
+        if self.control.learns() {
+            let (una, sent) = self.requester.unacknowledged();
+            let in_flight = u64::from(sent - una) * u64::from(self.transport.mtu);
+            self.pacer.settle(now, &mut self.control);
+            self.control.on_timeout(now, sent, in_flight);
+            self.window = self.control.window().or(self.window);
+        }
     }
 
     /// Makes it the sender of a TCP flow.
     pub fn speak_tcp(&mut self, config: &TcpConfig, line_rate: Rate) {
         let reno = Reno::new(config, line_rate);
-        self.window = Some(reno.window());
+        self.window = reno.window();
         self.control = RateControl::Reno(reno);
+        self.requester = Requester::default();
         self.transport = RequesterParams {
             mtu: config.mss,
             // delayed ACKs: every other segment (RFC 1122)
@@ -195,8 +242,11 @@ impl Sender {
             ack_timeout: config.rto,
             // tcp_retries2
             retry_cnt: 15,
-            tcp: true,
+            framing: Framing::Tcp,
             recovery: Recovery::GoBackN,
+            ect: false,
+            wants: None,
+            header: 0,
         };
     }
 }
@@ -218,12 +268,48 @@ pub struct Receiver {
     pub last_delivery: Time,
     /// When the last CNP for this QP was sent.
     pub last_cnp: Option<Time>,
+    /// It asks for what it receives.
+    pub read: Option<Box<ReadEnd>>,
+    /// How its marks are told, if its algorithm wants that otherwise than its NIC does.
+    pub notifies: Notifies,
+}
+
+/// How the receiving end of a QP tells of marks.
+#[derive(Clone, Debug, Default)]
+pub enum Notifies {
+    /// As `nic.np` says.
+    #[default]
+    AsSet,
+    /// In the ACK of the marked packet.
+    Echo,
+    /// By CNPs that are spread over the QPs.
+    Spread(Box<Spread>),
+}
+
+impl Notifies {
+    /// What the algorithm of a sender wants.
+    pub fn wanted_by(control: &RateControl) -> Self {
+        match control {
+            RateControl::DcqcnPlus(plus) => {
+                let (cnp_time, interval) = plus.notifies();
+                Notifies::Spread(Box::new(Spread { cnp_time, interval }))
+            }
+            _ if control.marks() == Marks::Echoed => Notifies::Echo,
+            _ => Notifies::AsSet,
+        }
+    }
 }
 
 impl Receiver {
     /// One that has received nothing, of a requester that recovers so.
     pub fn new(recovery: Recovery) -> Self {
         Receiver { responder: Responder::new(recovery), ..Receiver::default() }
+    }
+
+    /// The first packet that is missing.
+    pub fn expected(&self) -> u32 {
+        let early = self.early.as_ref().and_then(|early| early.expected());
+        early.unwrap_or(self.responder.expected())
     }
 
     /// It is no TCP flow's.

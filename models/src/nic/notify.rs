@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sim_core::Time;
+use sim_core::{Delta, Time};
 
 use super::config::{CnpScope, NpConfig};
 
@@ -11,7 +11,21 @@ use super::config::{CnpScope, NpConfig};
 pub struct NotificationPoint {
     port: Option<Time>,
     addresses: BTreeMap<u32, Time>,
+    /// DCQCN+: QPs that were marked of late, and when.
+    congested: BTreeMap<u32, Time>,
 }
+
+/// How a receiver makes the CNPs of DCQCN+.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spread {
+    /// At most one in this time,
+    pub cnp_time: Delta,
+    /// and one for a QP in this time or longer.
+    pub interval: Delta,
+}
+
+/// A QP counts as congested for so many of its intervals after a mark.
+const CONGESTED: u64 = 4;
 
 impl NotificationPoint {
     /// A marked packet from `address` arrives; `qp` is the timer of its QP. True if a CNP is due.
@@ -38,11 +52,54 @@ impl NotificationPoint {
         }
         true
     }
+
+    /// The same for a QP of DCQCN+; the pause between its CNPs, if one is due.
+    #[cold]
+    pub fn on_marked_spread(
+        &mut self,
+        now: Time,
+        qp: u32,
+        last: &mut Option<Time>,
+        spread: &Spread,
+    ) -> Option<Delta> {
+        self.congested.insert(qp, now);
+        let since = spread.interval * CONGESTED;
+        self.congested.retain(|_, marked| now < marked.saturating_add(since));
+        let pause = spread.interval.max(spread.cnp_time * self.congested.len() as u64);
+        let early = |last: Option<Time>, pause| {
+            last.is_some_and(|last: Time| now < last.saturating_add(pause))
+        };
+        if early(*last, pause) || early(self.port, spread.cnp_time) {
+            return None;
+        }
+        (*last, self.port) = (Some(now), Some(now));
+        Some(pause)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_congested_qps_have_longer_pauses() {
+        // 10 us between two CNPs, 30 us for a QP: four QPs are told of 40 us
+        let spread = Spread { cnp_time: Delta::from_us(10), interval: Delta::from_us(30) };
+        let (mut point, mut last) = (NotificationPoint::default(), [None; 4]);
+        let mut on = |us: u64, qp: usize| {
+            let at = Time::from_ps(us * 1_000_000);
+            point
+                .on_marked_spread(at, qp as u32, &mut last[qp], &spread)
+                .map(|it| it.ps() / 1_000_000)
+        };
+        assert_eq!(
+            [on(0, 0), on(5, 1), on(10, 1), on(20, 2)],
+            [Some(30), None, Some(30), Some(30)]
+        );
+        assert_eq!([on(30, 3), on(35, 0), on(40, 0)], [Some(40), None, Some(40)]);
+        // 120 us after its last mark a QP does not count any more
+        assert_eq!(on(200, 1), Some(30));
+    }
 
     #[test]
     fn one_cnp_in_the_interval_per_scope() {

@@ -62,10 +62,16 @@ impl Pacer {
         }
     }
 
-    /// A congestion notification arrives at `now`.
-    pub fn on_cnp(&mut self, now: Time, pacing: Pacing, control: &mut RateControl) {
+    /// Something arrives at `now` that `input` tells the congestion control.
+    pub fn react(
+        &mut self,
+        now: Time,
+        pacing: Pacing,
+        control: &mut RateControl,
+        input: impl FnOnce(&mut RateControl),
+    ) {
         self.settle(now, control);
-        control.on_cnp(now);
+        input(control);
         if pacing == Pacing::Credit && self.ready_at > now {
             self.ready_at = control.ready_at(now, self.owed);
         }
@@ -83,8 +89,8 @@ impl Pacer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::congestion::{CongestionConfig, DcqcnConfig};
-    use sim_core::Rate;
+    use crate::congestion::{CongestionConfig, DcqcnConfig, Way};
+    use sim_core::{Delta, Rate};
     use std::sync::Arc;
 
     #[test]
@@ -93,12 +99,15 @@ mod tests {
             initial_alpha_value: 1.0,
             ..DcqcnConfig::default()
         }));
+        let way = Way { line_rate: Rate::from_gbps(10), base_rtt: Delta::ZERO, hops: 0, mtu: 1000 };
         let ready = |pacing| {
-            let mut control = RateControl::new(&config, Rate::from_gbps(10), 3);
+            let mut control = RateControl::new(&config, &way, 3);
             let mut pacer = Pacer::new(Time::ZERO);
             // 1250 B at 10 Gb/s: 1 us. After 0.4 us a cut to 5 Gb/s: the other 750 B take 1.2 us
             pacer.sent(Time::ZERO, 1250, pacing, FrameTime::Exact, &mut control);
-            pacer.on_cnp(Time::from_ps(400_000), pacing, &mut control);
+            pacer.react(Time::from_ps(400_000), pacing, &mut control, |control| {
+                control.on_cnp(Time::from_ps(400_000), None);
+            });
             pacer.ready_at().ps()
         };
         assert_eq!(ready(Pacing::Credit), 1_600_000);

@@ -2,20 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use sim_core::{Fingerprint, Time};
+use sim_core::{Delta, Fingerprint, Time};
 
 use super::{
     FlowReport, FlowStatus, Held, Name, NicReport, OpenPause, OutcomeKind, Pauses, Performance,
     PortReport, PriorityReport, Report, SCHEMA, StormReport, Totals, WatchdogReport,
-    WatchdogStatus, collective, deadlock, ideal, program, training,
+    WatchdogStatus, collective, deadlock, ideal, program, queues, sizes, training,
 };
 use crate::counters::{DropReason, NicCounters, PortCounters};
 use crate::fabric::{Fabric, Outcome, Plan, Role, StopReason};
 use crate::ids::{PRIORITIES, PortId};
-use crate::nic::{Receiver, SenderState};
+use crate::nic::Receiver;
 use crate::probe::Probe;
 use crate::switch::StormFrames;
 use crate::topology::Topology;
+use crate::traffic::Transport;
 
 /// The report of a run, without diagnosis and with the performance still to be filled in.
 pub fn make<P: Probe>(outcome: &Outcome<P>, plan: &Plan, scenario: &str) -> Report {
@@ -30,7 +31,7 @@ pub fn make_with<P: Probe>(
     scenario: &str,
 ) -> Report {
     let context = Context::new(outcome, plan, pauses);
-    let names = Names::new(&plan.wiring.topology);
+    let names = Names::new(plan);
     let flows: Vec<FlowReport> =
         (0..plan.wiring.data_qps as usize).map(|qp| context.flow(qp, &names)).collect();
     let ports: Vec<PortReport> =
@@ -49,6 +50,8 @@ pub fn make_with<P: Probe>(
     let mut report = Report {
         schema: SCHEMA,
         rocesim: env!("CARGO_PKG_VERSION").to_owned(),
+        commit: String::new(),
+        presets: Vec::new(),
         scenario: scenario.to_owned(),
         seed: plan.spec.seed,
         outcome: outcome_kind,
@@ -56,6 +59,8 @@ pub fn make_with<P: Probe>(
         fingerprint: String::new(),
         performance: Performance::default(),
         packet_hops: outcome.fabric.tally.packet_hops,
+        slowdown_by_size: sizes::by_size(&flows, &names.sections),
+        queue_bytes: queues::queues(outcome, plan),
         flows,
         collectives,
         trainings,
@@ -74,19 +79,25 @@ pub fn make_with<P: Probe>(
     report
 }
 
-/// Names of nodes and ports, by index.
+/// Names of nodes, ports and traffic sections, by index.
 struct Names {
     nodes: Vec<Name>,
     ports: Vec<Name>,
+    /// None if it has no name of its own.
+    sections: Vec<Option<Name>>,
 }
 
 impl Names {
-    fn new(topology: &Topology) -> Self {
+    fn new(plan: &Plan) -> Self {
+        let topology: &Topology = &plan.wiring.topology;
+        // a path begins with a point where it is a name
+        let sections = plan.spec.sections.iter().map(|path| path.strip_prefix('.'));
         let nodes = topology.nodes().iter().map(|node| node.name.as_str().into());
         let ports = (0..topology.ports().len() as u32).map(PortId);
         Names {
             nodes: nodes.collect(),
             ports: ports.map(|port| topology.port_name(port).into()).collect(),
+            sections: sections.map(|name| name.map(Name::from)).collect(),
         }
     }
 }
@@ -153,8 +164,9 @@ impl<'a, P: Probe> Context<'a, P> {
         let workload = line.or_else(|| job.and_then(|job| wiring.workload_of(job)));
         let done = job.is_some_and(|job| self.finished[job as usize])
             || line.is_some_and(|workload| self.finished_lines[workload as usize]);
-        let status = match (sender.state, sender.finished_at, info.bytes) {
-            (SenderState::Failed, ..) => FlowStatus::QpError,
+        let finished_at = self.outcome.finished_at(qp);
+        let status = match (self.outcome.has_failed(qp), finished_at, info.bytes) {
+            (true, ..) => FlowStatus::QpError,
             _ if done => FlowStatus::Completed,
             _ if job.or(line).is_some() => FlowStatus::Unfinished,
             (_, Some(_), _) => FlowStatus::Completed,
@@ -168,11 +180,19 @@ impl<'a, P: Probe> Context<'a, P> {
             && (receiver.delivered_bytes > 0 || status == FlowStatus::Completed);
         let fct = delivered.then(|| receiver.last_delivery.since(sender.starts_at));
         let completed = status == FlowStatus::Completed;
-        let acked = sender.finished_at.filter(|_| completed).map(|at| at.since(sender.starts_at));
+        let acked = finished_at.filter(|_| completed).map(|at| at.since(sender.starts_at));
         // slow start has no ideal
         let ideal = info.bytes.filter(|_| !info.is_tcp()).map(|bytes| {
             let mtu = self.plan.spec.nics[info.source as usize].as_ref().map_or(4096, |n| n.mtu);
-            ideal::fct(wiring, &self.plan.path(qp), bytes, mtu)
+            let asking = if info.transport == Transport::RcRead {
+                let ports = wiring.way(qp, true, |_| None);
+                let wire_len = wiring.frames.wire_len(wiring.frames.data(0, true));
+                let times = ports.iter().map(|port| wiring.wires[*port as usize].reach(wire_len));
+                times.fold(Delta::ZERO, std::ops::Add::add)
+            } else {
+                Delta::ZERO
+            };
+            asking + ideal::fct(wiring, &self.plan.path(qp), bytes, mtu, info.transport)
         });
         // an edge beyond the end of the run finds what was delivered by then
         let measured = |edge: usize| match receiver.measured[edge] {
@@ -188,6 +208,13 @@ impl<'a, P: Probe> Context<'a, P> {
             id: qp as u32,
             source: name(info.source),
             target: name(info.target),
+            traffic: match info.role {
+                Role::Flow { number } => {
+                    let section = self.plan.spec.flows[number as usize].section;
+                    names.sections.get(section as usize).cloned().flatten()
+                }
+                _ => None,
+            },
             collective: job.filter(|_| workload.is_none()),
             training: workload.and_then(|workload| {
                 let trainings = &wiring.trainings;
@@ -388,8 +415,8 @@ impl<'a, P: Probe> Context<'a, P> {
 
     fn fingerprint(&self, report: &Report) -> String {
         let mut print = Fingerprint::default();
-        for (sender, receiver) in self.fabric.senders.iter().zip(&self.fabric.receivers) {
-            print.add(sender.finished_at.map_or(u64::MAX, Time::ps));
+        for (qp, receiver) in self.fabric.receivers.iter().enumerate() {
+            print.add(self.outcome.finished_at(qp).map_or(u64::MAX, Time::ps));
             print.add(receiver.last_delivery.ps());
             print.add(receiver.delivered_bytes);
         }

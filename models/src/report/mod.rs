@@ -9,7 +9,10 @@ mod make;
 mod name;
 mod pauses;
 mod program;
+mod queues;
 mod series;
+mod sizes;
+pub mod stats;
 mod timeline;
 mod training;
 
@@ -23,7 +26,9 @@ pub use make::{make, make_with};
 pub use name::Name;
 pub use pauses::{Held, PauseEdge, PauseRoot, PauseRow, PauseTree, Pauses, Root, RootKind};
 pub use program::ProgramReport;
+pub use queues::QueueReport;
 pub use series::{FlowSeries, PortSeries, Series, series};
+pub use sizes::{SlowdownReport, size_bin};
 pub use timeline::LaneSpan;
 pub use training::{CommunicatorReport, RankReport, StepReport, StragglerReport, TrainingReport};
 
@@ -48,6 +53,17 @@ pub enum OutcomeKind {
     Stalled,
 }
 
+/// A preset that a scenario names.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PresetReport {
+    /// The key that names it, such as `nic.congestion.preset`.
+    pub key: String,
+    /// Its name.
+    pub name: String,
+    /// A digest of its text: another one means other figures.
+    pub version: String,
+}
+
 /// `report.json`
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
@@ -55,6 +71,13 @@ pub struct Report {
     pub schema: u32,
     /// Version of the program.
     pub rocesim: String,
+    /// The commit that it was built from, with a `+` if files had been changed since; empty if that is
+    /// not known.
+    #[serde(default)]
+    pub commit: String,
+    /// The presets that the scenario names, in the order in which the last one wins.
+    #[serde(default)]
+    pub presets: Vec<PresetReport>,
     /// Title or name of the scenario.
     pub scenario: String,
     /// Seed of all random streams.
@@ -71,6 +94,13 @@ pub struct Report {
     pub packet_hops: u64,
     /// One per message of point traffic, one per QP of collectives.
     pub flows: Vec<FlowReport>,
+    /// Slowdown of point traffic by the size of flows: of all of it, then of each traffic section
+    /// that has a name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slowdown_by_size: Vec<SlowdownReport>,
+    /// Lengths of the queues of switch ports; absent if none was sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_bytes: Option<QueueReport>,
     /// One per collective and size.
     #[serde(default)]
     pub collectives: Vec<CollectiveReport>,
@@ -244,6 +274,10 @@ pub struct FlowReport {
     pub source: Name,
     /// Receiving host.
     pub target: Name,
+    /// Name of its traffic section; absent if that has none, and for QPs of collectives, training
+    /// jobs and schedules.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<Name>,
     /// Index of the collective whose QP it is, among those of its run; absent for point traffic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collective: Option<u32>,

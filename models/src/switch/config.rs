@@ -1,4 +1,4 @@
-//! `[switch]`: buffer, PFC, ECN, classes, scheduler, ECMP, spray.
+//! `[switch]`: buffer, PFC, ECN, classes, scheduler, choice of next hops.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use sim_core::{Bytes, Delta};
 
 use crate::ids::PRIORITIES;
-use crate::load_balance::{EcmpConfig, LoadBalance};
+use crate::load_balance::{
+    AdaptiveConfig, CongaConfig, DrillConfig, EcmpConfig, FlowletConfig, LoadBalance,
+};
 use crate::pfc::PfcTiming;
 use crate::size::Size;
 use crate::switch::bounce::BounceConfig;
@@ -20,8 +22,11 @@ use crate::switch::wred::WredConfig;
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SwitchConfig {
-    /// From the last bit of a frame to its place in the egress queue.
+    /// From the last bit of a frame (with cut-through: of its head) to its place in the egress queue.
     pub latency: Delta,
+    /// Cut-through: a frame is forwarded when its head has come, where no port of the switch is faster
+    /// than the one that it comes by; elsewhere, and if this is false, when all of it has.
+    pub cut_through: bool,
     /// Shared packet buffer.
     pub buffer: BufferConfig,
     /// Priority flow control.
@@ -34,8 +39,16 @@ pub struct SwitchConfig {
     pub qos: SwitchQosConfig,
     /// How an egress port chooses among its queues.
     pub scheduler: SchedulerConfig,
-    /// How one of several next hops is chosen: by hash, or at random for each packet.
+    /// How one of several next hops is chosen.
     pub load_balance: LoadBalance,
+    /// `load_balance = "flowlet"`.
+    pub flowlet: FlowletConfig,
+    /// `load_balance = "adaptive"`.
+    pub adaptive: AdaptiveConfig,
+    /// `load_balance = "drill"`.
+    pub drill: DrillConfig,
+    /// `load_balance = "conga"`.
+    pub conga: CongaConfig,
     /// The hash.
     pub ecmp: EcmpConfig,
     /// A limit of frames per second; if absent, there is none.

@@ -69,6 +69,10 @@ pub enum Transport {
     /// An RC connection, one WRITE.
     #[default]
     Rc,
+    /// An RC connection, one SEND; the receiver has always posted a buffer.
+    RcSend,
+    /// An RC connection, one READ: the target asks, and the source answers.
+    RcRead,
     /// A TCP connection (`[nic.tcp]`): a window that grows until frames are lost.
     Tcp,
 }
@@ -111,11 +115,17 @@ pub struct IncastConfig {
 pub struct RepeatConfig {
     /// From the start of one round to the start of the next.
     pub every: Delta,
-    /// Number of rounds, the first included.
+    /// Number of rounds, the first included; with 0 there is no such traffic, as one value of an
+    /// axis of a study may want it.
     pub count: u32,
     /// The times between rounds are random (exponential, with `every` as their mean).
     #[serde(default)]
     pub random: bool,
+    /// Senders and receiver of each round stand so many hosts after those of the round before; the
+    /// first host follows the last. Without it no host but the one receives, and it alone bears
+    /// the load of all rounds.
+    #[serde(default)]
+    pub shift: u32,
 }
 
 /// `kind = "permutation"`

@@ -6,6 +6,8 @@ mod hosts;
 mod poisson;
 mod sizes;
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sim_core::rng::{Domain, Stream};
@@ -189,16 +191,31 @@ impl Plan<'_> {
             let message = format!("{} is out of range: 1 to 4096 is expected", incast.qps);
             return Err(BuildError::new(self.key("qps"), message));
         }
-        for round in self.rounds(incast, senders.len() * incast.qps as usize)? {
+        let moved = self.moved(incast.repeat.as_ref().map_or(0, |repeat| repeat.shift));
+        let rounds = self.rounds(incast, senders.len() * incast.qps as usize)?;
+        for (number, round) in rounds.into_iter().enumerate() {
             for sender in &senders {
                 for _ in 0..incast.qps {
                     let start = self.start(incast.start + round, incast.jitter);
-                    let flow = self.flow([*sender, receiver], incast.bytes, start);
+                    let ends = [*sender, receiver].map(|host| moved(host, number));
+                    let flow = self.flow(ends, incast.bytes, start);
                     self.flows.push(flow);
                 }
             }
         }
         Ok(())
+    }
+
+    /// The host in the place of another in a round, if each has those `shift` after the last one's.
+    fn moved(&self, shift: u32) -> impl Fn(NodeId, usize) -> NodeId + use<> {
+        // most incasts stay where they are
+        let hosts = if shift == 0 { Vec::new() } else { self.directory.hosts().to_vec() };
+        let places: BTreeMap<NodeId, usize> =
+            hosts.iter().enumerate().map(|(place, host)| (*host, place)).collect();
+        move |host, round| match places.get(&host) {
+            Some(place) => hosts[(place + round * shift as usize) % hosts.len()],
+            None => host,
+        }
     }
 
     /// When each round of `flows` flows starts, after the first.
@@ -212,12 +229,12 @@ impl Plan<'_> {
             return refuse("repeat.every", "0 is out of range: a time is expected".into());
         }
         let most = FLOWS_MAX.saturating_sub(self.flows.len()) / flows;
-        if repeat.count == 0 || repeat.count as usize > most {
-            let message = format!("{} is out of range: 1 to {most} is expected", repeat.count);
+        if repeat.count as usize > most {
+            let message = format!("{} is out of range: 0 to {most} is expected", repeat.count);
             return refuse("repeat.count", message);
         }
         // as much as any time that can be written
-        let longest = Delta::from_ms(1_000_000_000) / u64::from(repeat.count);
+        let longest = Delta::from_ms(1_000_000_000) / u64::from(repeat.count.max(1));
         if repeat.every > longest {
             let message = format!("{} rounds end beyond 1000000s", repeat.count);
             return refuse("repeat.every", message);
@@ -390,7 +407,7 @@ mod tests {
     }
 
     fn repeated(every: Delta, count: u32, random: bool) -> IncastConfig {
-        let repeat = Some(RepeatConfig { every, count, random });
+        let repeat = Some(RepeatConfig { every, count, random, shift: 0 });
         IncastConfig { repeat, ..incast(Hosts::Range(0, 3), HostRef::Number(3)) }
     }
 
@@ -402,6 +419,23 @@ mod tests {
         assert_eq!(starts, [5, 5, 5, 45, 45, 45, 85, 85, 85]);
         let sources: Vec<u32> = flows.iter().map(|flow| flow.source.0).collect();
         assert_eq!(sources[..3], sources[6..]);
+    }
+
+    #[test]
+    fn rounds_of_an_incast_may_move_on() {
+        let mut rounds = repeated(Delta::from_us(40), 3, false);
+        if let Some(repeat) = &mut rounds.repeat {
+            repeat.shift = 3;
+        }
+        let star = star(5);
+        let made = flows(&[TrafficConfig::Incast(rounds)], &star, 7).unwrap();
+        let hosts: Vec<NodeId> = star.hosts().collect();
+        let place = |host: NodeId| hosts.iter().position(|known| *known == host).unwrap();
+        let ends: Vec<(usize, usize)> =
+            made.iter().map(|flow| (place(flow.source), place(flow.target))).collect();
+        // 0, 1, 2 to 3 of five hosts; then 3 further: 3, 4, 0 to 1; then 1, 2, 3 to 4
+        let expected = [(0, 3), (1, 3), (2, 3), (3, 1), (4, 1), (0, 1), (1, 4), (2, 4), (3, 4)];
+        assert_eq!(ends, expected);
     }
 
     #[test]
@@ -434,7 +468,8 @@ mod tests {
             "traffic[0].receiver"
         );
         let us = Delta::from_us(1);
-        assert_eq!(key(repeated(us, 0, false)), "traffic[0].repeat.count");
+        let none = TrafficConfig::Incast(repeated(us, 0, false));
+        assert!(flows(&[none], &star(4), 7).unwrap().is_empty());
         // 3 flows a round: 50 million are reached after 16,666,666
         assert_eq!(key(repeated(us, 16_666_667, true)), "traffic[0].repeat.count");
         assert_eq!(key(repeated(Delta::ZERO, 2, false)), "traffic[0].repeat.every");

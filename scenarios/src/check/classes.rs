@@ -267,7 +267,7 @@ impl Notes<'_> {
 
     /// The class of notifications.
     fn cnp_class(&mut self, nic: &NicConfig, at: PortId, switch: &SwitchConfig) {
-        if nic.np.notify != Notify::Cnp || matches!(nic.congestion, CongestionConfig::None(_)) {
+        if nic.np.notify != Notify::Cnp || !nic.congestion.heeds_marks() {
             return;
         }
         let dscp = nic.qos.cnp_dscp;

@@ -44,7 +44,7 @@ impl Notes<'_> {
         for qp in &wiring.qps[..wiring.data_qps as usize] {
             let switch = topology.neighbour(PortId(qp.source_port));
             let hops = wiring.routes.next_hops(switch, NodeId(qp.target), qp.target_address);
-            if hops.len() > 1 && !plan.sprays(switch) {
+            if hops.len() > 1 && !plan.spreads(switch) {
                 *groups.entry((switch.0, hops)).or_default().entry(qp.source_port).or_default() +=
                     1;
             }

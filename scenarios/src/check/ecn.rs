@@ -1,12 +1,11 @@
 //! ECN: that it marks at all, and before PFC pauses.
 
-use models::congestion::CongestionConfig;
 use models::ids::PortId;
 use models::nic::Notify;
 use models::report::Severity;
 use sim_core::Bytes;
 
-use super::{Notes, class_of, data_dscps, dcqcn_is_on, note};
+use super::{Notes, class_of, data_dscps, heeds_marks, note};
 
 impl Notes<'_> {
     pub(super) fn ecn(&mut self) {
@@ -17,26 +16,31 @@ impl Notes<'_> {
     /// Congestion control without marks, or marks without congestion control.
     fn congestion(&mut self) {
         let plan = self.plan;
-        let dcqcn = dcqcn_is_on(plan);
+        let heeds = heeds_marks(plan);
         let marking = plan.spec.switch_ports.iter().flatten().any(|port| !port.ecn.is_empty());
-        if dcqcn && !marking {
-            let text = "DCQCN is on, but no queue has ECN thresholds: it never acts".to_owned();
+        if let Some(name) = heeds
+            && !marking
+        {
+            let text = format!("{name} is on, but no queue has ECN thresholds: it never acts");
             self.say(Severity::Warning, "switch.ecn", text);
         }
-        if marking && !dcqcn {
-            let text = "queues mark packets, but no NIC runs congestion control".to_owned();
-            self.say(Severity::Info, "nic.congestion", text);
+        if marking && heeds.is_none() {
+            let text = "queues mark packets, but no NIC runs congestion control that heeds marks";
+            self.say(Severity::Info, "nic.congestion", text.to_owned());
         }
         let off = |nic: &&std::sync::Arc<models::nic::NicConfig>| {
-            nic.np.notify == Notify::Off && !matches!(nic.congestion, CongestionConfig::None(_))
+            nic.np.notify == Notify::Off && nic.congestion.heeds_marks()
         };
-        if dcqcn && plan.spec.nics.iter().flatten().any(|nic| off(&nic)) {
-            let text = "DCQCN is on, but some NICs send no CNP, and their packets are not \
-                        ECN-capable: it never acts"
-                .to_owned();
+        if let Some(name) = heeds
+            && plan.spec.nics.iter().flatten().any(|nic| off(&nic))
+        {
+            let text = format!(
+                "{name} is on, but some NICs send no CNP, and their packets are not ECN-capable: it \
+                 never acts"
+            );
             self.say(Severity::Warning, "nic.np.notify", text);
         }
-        if dcqcn && marking {
+        if heeds.is_some() && marking {
             self.not_enabled();
         }
     }

@@ -15,7 +15,6 @@ mod watchdog;
 
 use std::collections::BTreeMap;
 
-use models::congestion::CongestionConfig;
 use models::fabric::Plan;
 use models::ids::{NodeId, PortId};
 use models::report::Severity;
@@ -136,13 +135,15 @@ fn data_dscps(plan: &Plan) -> BTreeMap<u8, NodeId> {
     dscps
 }
 
+/// The congestion control of some NIC that marks slow down: its name.
+pub(crate) fn heeds_marks(plan: &Plan) -> Option<&'static str> {
+    let mut configs = plan.spec.nics.iter().flatten().map(|nic| &nic.congestion);
+    configs.find(|config| config.heeds_marks()).map(|config| config.name())
+}
+
 /// Some NIC runs DCQCN.
 pub(crate) fn dcqcn_is_on(plan: &Plan) -> bool {
-    let mut nics = plan.spec.nics.iter().flatten();
-    nics.any(|nic| match &nic.congestion {
-        CongestionConfig::Dcqcn(dcqcn) => !dcqcn.priorities.is_empty(),
-        CongestionConfig::None(_) => false,
-    })
+    heeds_marks(plan).is_some_and(|name| name.starts_with("dcqcn"))
 }
 
 /// Queue and priority group of a DSCP at a switch.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use models::fabric::Role;
 use models::ids::{NodeId, PortId};
 use models::load_balance::EcmpSeed;
-use models::nic::NicConfig;
+use models::nic::{NicConfig, Recovery};
 use models::report::Severity;
 use models::topology::NodeKind;
 
@@ -21,7 +21,7 @@ impl Notes<'_> {
         targets.dedup();
         let choices = plan.wiring.routes.choices(&targets);
         let chooses = |switch| !choices.of(switch).is_empty();
-        let hashes = |switch: &NodeId| chooses(*switch) && !plan.sprays(*switch);
+        let hashes = |switch: &NodeId| chooses(*switch) && !plan.spreads(*switch);
         let choosing: Vec<NodeId> = topology.switches().filter(hashes).collect();
         for switch in &choosing {
             let Some(config) = plan.spec.switches[switch.index()].as_deref() else { continue };
@@ -49,24 +49,28 @@ impl Notes<'_> {
         }
     }
 
-    /// Switches that spray, and receivers that throw away what comes out of order.
+    /// Switches that bring packets out of order, and receivers that throw those away.
     pub(super) fn spray(&mut self) {
         let plan = self.plan;
         let (wiring, topology) = (&plan.wiring, &plan.wiring.topology);
-        if !plan.sprays_somewhere() {
+        if !plan.reorders() {
             return;
         }
         for qp in &wiring.qps {
-            let strict = |nic: &NicConfig| !nic.transport.ooo_data_placement;
+            let strict = |nic: &NicConfig| {
+                !nic.transport.ooo_data_placement
+                    && nic.transport.recovery != Recovery::SelectiveRepeat
+            };
             if !plan.spec.nics[qp.target as usize].as_deref().is_some_and(strict) {
                 continue;
             }
             let switch = topology.neighbour(PortId(qp.source_port));
             let hops = wiring.routes.next_hops(switch, NodeId(qp.target), qp.target_address);
-            if hops.len() > 1 && plan.sprays(switch) {
+            if hops.len() > 1 && plan.balance(switch).reorders() {
                 let text = format!(
-                    "{} sprays packets over {} links, and {} takes none out of order: each that comes \
-                     early is thrown away and sent again (nic.transport.ooo_data_placement)",
+                    "{} spreads packets of a flow over {} links, and {} takes none out of order: each \
+                     that comes early is thrown away and sent again (nic.transport.ooo_data_placement, \
+                     or recovery)",
                     topology.node(switch).name,
                     hops.len(),
                     topology.node(NodeId(qp.target)).name

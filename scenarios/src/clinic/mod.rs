@@ -22,7 +22,7 @@ mod search;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use models::topology::Topology;
+use models::fabric::Spec;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -218,12 +218,12 @@ pub(crate) fn apply(user: &mut Node, name: &str, label: &str) -> Result<(), Load
 }
 
 /// Refuses names that are given twice, and keys that name nothing in a report.
-pub(crate) fn check(tree: &Node, topology: &Topology) -> Result<(), LoadError> {
+pub(crate) fn check(tree: &Node, spec: &Spec) -> Result<(), LoadError> {
     let Some(clinic) = tree.get("clinic") else { return Ok(()) };
     for measure in clinic.get("measure").and_then(Node::as_array).into_iter().flatten() {
         let Some(key) = measure.get("key") else { continue };
         let fail = |message| LoadError::new(message).within("clinic.measure").at(key.origin);
-        expect::check_name(key.as_text().unwrap_or(""), Some(topology)).map_err(fail)?;
+        expect::check_name(key.as_text().unwrap_or(""), Some(spec)).map_err(fail)?;
     }
     let mut names = BTreeSet::new();
     for variant in clinic.get("variant").and_then(Node::as_array).into_iter().flatten() {

@@ -21,7 +21,7 @@ pub(super) fn ecmp_imbalance(report: &Report, plan: &Plan, flows: &FlowsByPort) 
     targets.dedup();
     let choices = wiring.routes.choices(&targets);
     let mut worst: Option<(f64, usize, f64, usize)> = None;
-    for switch in wiring.topology.switches().filter(|switch| !plan.sprays(*switch)) {
+    for switch in wiring.topology.switches().filter(|switch| !plan.spreads(*switch)) {
         for group in uplink_groups(plan, switch, &choices) {
             let bytes: Vec<f64> = group.iter().map(|p| report.ports[*p].tx_bytes as f64).collect();
             let mean = stats::mean(&bytes);

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use models::collective::Protocol;
 use models::fabric::{Plan, QpInfo};
 use models::ids::NodeId;
+use models::nic::WindowSize;
 use models::report::{Finding, Report, Severity};
+use models::wire::LinkClock;
 use serde_json::json;
 use sim_core::{Bytes, Delta, Rate};
 
@@ -225,19 +227,28 @@ pub(super) fn windows(report: &Report, plan: &Plan) -> Option<Finding> {
     Some(finding("window_limited", Severity::Warning, text, evidence, Some(remedy.to_owned())))
 }
 
+/// The line of a QP.
+fn clock_of<'a>(plan: &'a Plan, info: &QpInfo) -> &'a LinkClock {
+    &plan.wiring.wires[info.source_port as usize].clock
+}
+
 /// One flow, if it has a window that it used several times.
 fn windowed(report: &Report, plan: &Plan, qp: usize, info: &QpInfo) -> Option<Windowed> {
     if info.is_of_collective() || info.is_tcp() || info.rate.is_some() {
         return None;
     }
     let nic = plan.spec.nics[info.source as usize].as_deref()?;
-    let window = info.window.or(nic.transport.window)?.get();
+    let of_nic = nic.transport.window.map(|window| match window {
+        WindowSize::Bytes(bytes) => bytes,
+        WindowSize::Bdp => clock_of(plan, info).rate().bytes_in(plan.wiring.base_rtt),
+    });
+    let window = info.window.or(of_nic)?.get();
     let flow = &report.flows[qp];
     if flow.delivered_bytes < 8 * window {
         return None;
     }
     let rtt = one_way(plan, qp) * 2;
-    let clock = &plan.wiring.wires[info.source_port as usize].clock;
+    let clock = clock_of(plan, info);
     let limit = speed(window, rtt);
     let least = speed(window, rtt + clock.rate().time_for(Bytes::new(window)));
     Some(Windowed { qp, window, limit, least, goodput: flow.goodput_bps })

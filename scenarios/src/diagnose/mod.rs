@@ -17,9 +17,11 @@ mod trial;
 mod uplinks;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use models::fabric::{Outcome, Plan, Role};
 use models::ids::NodeId;
+use models::nic::{NicConfig, Recovery};
 use models::report::{
     Finding, FlowStatus, OutcomeKind, Pauses, PortReport, Report, Severity, WatchdogReport,
 };
@@ -295,9 +297,18 @@ fn sprayed_out_of_order(report: &Report, plan: &Plan) -> Option<Finding> {
     if nics.all(|nic| nic.transport.ooo_data_placement) {
         return None;
     }
+    let repeats = |nic: &Arc<NicConfig>| nic.transport.recovery == Recovery::SelectiveRepeat;
+    let selective = plan.spec.nics.iter().flatten().any(repeats);
+    if selective && totals.retransmitted_packets == 0 {
+        return None;
+    }
+    let why = match selective {
+        true => "NICs take what comes early for a sign of loss: selective repeat",
+        false => "NICs take none out of order: go-back-N",
+    };
     let text = format!(
-        "switches spray packets over equal links, so that {} came after a later one, and NICs take \
-         none out of order: go-back-N sent {} packets again after {} NAKs",
+        "switches spread packets over equal links, so that {} came after a later one, and {why} sent \
+         {} packets again after {} NAKs",
         totals.reordered_packets, totals.retransmitted_packets, totals.nak_sent
     );
     let evidence = [
@@ -305,11 +316,21 @@ fn sprayed_out_of_order(report: &Report, plan: &Plan) -> Option<Finding> {
         ("nak_sent", json!(totals.nak_sent)),
         ("retransmitted_packets", json!(totals.retransmitted_packets)),
     ];
-    let remedy = "let NICs place data out of order (nic.transport.ooo_data_placement), or hash: \
-                  switch.load_balance = ecmp";
+    let (remedy, set) = match selective {
+        true => (
+            "let packets come early by more (nic.transport.selective.reordering), or hash: \
+             switch.load_balance = ecmp",
+            "nic.transport.selective.reordering=64",
+        ),
+        false => (
+            "let NICs place data out of order (nic.transport.ooo_data_placement), or hash: \
+             switch.load_balance = ecmp",
+            "nic.transport.ooo_data_placement=true",
+        ),
+    };
     let remedy = Some(remedy.to_owned());
     let mut found = finding("sprayed_out_of_order", Severity::Warning, text, evidence, remedy);
-    found.set = vec!["nic.transport.ooo_data_placement=true".to_owned()];
+    found.set = vec![set.to_owned()];
     Some(found)
 }
 

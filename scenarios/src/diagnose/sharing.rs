@@ -36,14 +36,14 @@ pub(super) fn findings(report: &Report, plan: &Plan, flows: &FlowsByPort) -> Vec
     mixed.into_iter().chain(overrun).collect()
 }
 
-/// How a QP's sender reacts to marks, if it does.
+/// How a QP's sender reacts to marks, if it does by DCQCN.
 pub(super) fn reacts<'a>(plan: &'a Plan, qp: &QpInfo) -> Option<&'a DcqcnConfig> {
     let nic = plan.spec.nics[qp.source as usize].as_deref()?;
     match &nic.congestion {
         CongestionConfig::Dcqcn(dcqcn) => {
             dcqcn.priorities.contains(&nic.qos.priority(qp.dscp)).then_some(dcqcn)
         }
-        CongestionConfig::None(_) => None,
+        _ => None,
     }
 }
 

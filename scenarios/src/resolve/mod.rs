@@ -21,10 +21,12 @@ use models::collective::explain_variable;
 use models::fabric::Spec;
 use models::host::{HostConfig, nics};
 use models::ids::{NodeId, PortId};
+use models::report::PresetReport;
 use models::topology::{NicLayout, Topology, TopologyConfig};
 use models::traffic::{self, TrafficConfig};
 use models::training::Training;
 use serde::{Deserialize, Serialize};
+use sim_core::Fingerprint;
 
 use devices::Devices;
 use flows::{in_file, inline_flows};
@@ -253,8 +255,8 @@ fn load_text(
         sample: scenario.sample.clone(),
         seed: scenario.seed,
     };
-    crate::expect::check_names(&place.tree, &spec.topology)?;
-    clinic::check(&place.tree, &spec.topology)?;
+    crate::expect::check_names(&place.tree, &spec)?;
+    clinic::check(&place.tree, &spec)?;
     let name = match &options.variant {
         Some(variant) => {
             // what it says of the ill one is not true of this one
@@ -319,6 +321,21 @@ impl Loaded {
     pub fn preset(&self, kind: Kind) -> Option<&'static str> {
         let mut named = self.place.named.iter().rev();
         named.find(|(known, _)| *known == kind).map(|(_, name)| *name)
+    }
+
+    /// The presets that the scenario's text names, for the report.
+    pub(crate) fn presets(&self) -> Vec<PresetReport> {
+        let named = |(kind, name): &(Kind, &'static str)| {
+            let text = library::find(*kind, name).map_or("", |entry| entry.text);
+            let mut digest = Fingerprint::default();
+            text.bytes().for_each(|byte| digest.add(byte.into()));
+            PresetReport {
+                key: kind.name().to_owned(),
+                name: (*name).to_owned(),
+                version: digest.hex(),
+            }
+        };
+        self.place.named.iter().map(named).collect()
     }
 
     /// What the model needs for one run of the sweep.
@@ -541,7 +558,7 @@ mod tests {
     fn ai_rate(scenario: &Scenario) -> Option<Rate> {
         match &scenario.nic.congestion {
             CongestionConfig::Dcqcn(dcqcn) => Some(dcqcn.rpg_ai_rate),
-            CongestionConfig::None(_) => None,
+            _ => None,
         }
     }
 

@@ -4,14 +4,14 @@ use super::axis::{Axis, Domain};
 use super::judge::{Beyond, Choice, Margin, Verdict};
 use super::scale::Scaled;
 use super::table::{Row, Stat, Table};
-use super::{Column, Study};
+use super::{Column, Study, ranking};
 use crate::expect;
 use crate::text;
 
 /// Rows of a table of the best, and of failures.
 const SHOWN: usize = 10;
 /// Characters of a line.
-const WIDTH: usize = 98;
+pub(super) const WIDTH: usize = 98;
 
 /// The answer: what is recommended and its margin, which axis matters, what failed.
 pub fn summary(study: &Study, table: &Table, verdict: &Verdict) -> String {
@@ -20,6 +20,9 @@ pub fn summary(study: &Study, table: &Table, verdict: &Verdict) -> String {
         out += &format!("\n{}", found(study, table));
     } else if study.is_about_failures() {
         out += &format!("\n{}", worst_first(study, table));
+    } else if let Some(axis) = ranking::axis(study, verdict) {
+        out += &format!("\n{}", clipped(&ranking::told(study, table, axis)));
+        out += &sensitivity(study, verdict);
     } else {
         out += &format!("\n{}", recommendation(study, table, verdict));
         out += &sensitivity(study, verdict);

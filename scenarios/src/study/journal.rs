@@ -5,6 +5,7 @@
 //! DIR/manifest.json       of what it is made; another study is refused
 //! DIR/results/*.jsonl     one line a run, written and synced as soon as it is done
 //! DIR/points.csv, .parquet, runs.csv, .parquet      the tables, once all runs are there
+//! DIR/slowdown.csv, .parquet, queues.csv, .parquet  where runs have point traffic, or samples
 //! ```
 //!
 //! A line that was torn by a crash is cut off when its file is opened again; all that came before
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::curves::Curves;
 use super::{Source, Study};
 use crate::output::{readable_folder, write_file};
 use crate::resolve::{Complaint, LoadOptions};
@@ -52,6 +54,9 @@ pub struct Record {
     pub broken: Vec<String>,
     /// One value for each column of the study; none where there is none to be had.
     pub values: Vec<Option<f64>>,
+    /// What is more than a number.
+    #[serde(default, skip_serializing_if = "Curves::is_empty")]
+    pub curves: Curves,
     /// That of its report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
@@ -329,6 +334,7 @@ mod tests {
             error: None,
             broken: Vec::new(),
             values: vec![Some(value), None],
+            curves: Curves::default(),
             fingerprint: Some("ab".into()),
         }
     }

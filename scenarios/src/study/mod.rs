@@ -6,19 +6,22 @@
 //! - [`journal`]: the study's directory; each finished run is durable at once
 //! - [`work`]: runs what is missing
 //! - [`table`]: one row a point; `parquet`: the same for other programs
+//! - [`curves`]: what is more than a number: slowdown by size, lengths of queues
 //! - [`judge`]: the best point, its margin, and which axis matters
-//! - [`answer`]: in words; [`scale`]: in units that fit
+//! - [`answer`]: in words; `ranking`: of one axis under all that is given; [`scale`]: in units that fit
 //! - [`slurm`]: the points as a job array
 
 pub mod answer;
 pub mod axis;
 pub mod config;
+pub mod curves;
 pub mod design;
 mod failures;
 pub mod journal;
 pub mod judge;
 mod parquet;
 pub mod quantity;
+mod ranking;
 pub mod scale;
 pub mod slurm;
 pub mod table;
@@ -306,7 +309,7 @@ fn with_columns(mut study: Study) -> Result<Study, LoadError> {
     }
     for key in config.require.keys() {
         let key_only = |message: String| LoadError::new(message).within("require");
-        expect::check_name(key, Some(&study.base.spec.topology)).map_err(key_only)?;
+        expect::check_name(key, Some(&study.base.spec)).map_err(key_only)?;
         if expect::is_number(key) {
             add(key, "require")?;
         }
@@ -375,10 +378,10 @@ fn usual(base: &Loaded) -> Vec<&'static str> {
 /// The key of a field: of a list without an aggregate, the mean is meant.
 fn full_key(key: &str, base: &Loaded) -> Result<String, String> {
     let mean = format!("{key}_mean");
-    let topology = Some(&*base.spec.topology);
-    match expect::check_name(key, topology) {
+    let spec = Some(&base.spec);
+    match expect::check_name(key, spec) {
         Ok(()) => Ok(key.to_owned()),
-        Err(_) if expect::check_name(&mean, topology).is_ok() => Ok(mean),
+        Err(_) if expect::check_name(&mean, spec).is_ok() => Ok(mean),
         Err(message) => Err(message),
     }
 }

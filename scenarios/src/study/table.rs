@@ -9,7 +9,7 @@ use super::design::{self, Point};
 use super::journal::{Record, Records, RunId};
 use super::quantity::Unit;
 use super::tpe::Search;
-use super::{Study, judge, parquet, work};
+use super::{Study, curves, judge, parquet, work};
 use crate::output::write_file;
 use crate::resolve::Complaint;
 use crate::stats;
@@ -252,9 +252,8 @@ pub fn points(study: &Study, table: &Table) -> Vec<Field> {
     for (index, column) in study.columns.iter().enumerate() {
         let mean = rows.iter().map(|row| row.stats[index].map(|stat| stat.mean));
         let ci95 = rows.iter().map(|row| row.stats[index].and_then(|stat| stat.ci95));
-        fields.push(Field { name: column.name.clone(), cells: Cells::Number(mean.collect()) });
-        let name = format!("{}_ci95", column.name);
-        fields.push(Field { name, cells: Cells::Number(ci95.collect()) });
+        fields.push(number(&column.name, mean));
+        fields.push(number(&format!("{}_ci95", column.name), ci95));
     }
     fields.push(text("error", rows.iter().map(|row| row.error().map(one_line))));
     fields
@@ -273,8 +272,7 @@ pub fn runs(study: &Study, table: &Table) -> Vec<Field> {
     let broken = |run: &Record| Some(run.broken.join(" ")).filter(|broken| !broken.is_empty());
     fields.push(text("broken", runs().map(broken)));
     for (index, column) in study.columns.iter().enumerate() {
-        let values = runs().map(|run| run.values[index]);
-        fields.push(Field { name: column.name.clone(), cells: Cells::Number(values.collect()) });
+        fields.push(number(&column.name, runs().map(|run| run.values[index])));
     }
     fields.push(text("fingerprint", runs().map(|run| run.fingerprint.clone())));
     fields.push(text("error", runs().map(|run| run.error.as_deref().map(one_line))));
@@ -285,12 +283,16 @@ fn one_line(text: &str) -> String {
     text.lines().next().unwrap_or("").to_owned()
 }
 
-fn whole(name: &str, cells: impl Iterator<Item = i64>) -> Field {
+pub(super) fn whole(name: &str, cells: impl Iterator<Item = i64>) -> Field {
     Field { name: name.to_owned(), cells: Cells::Whole(cells.map(Some).collect()) }
 }
 
-fn text(name: &str, cells: impl Iterator<Item = Option<String>>) -> Field {
+pub(super) fn text(name: &str, cells: impl Iterator<Item = Option<String>>) -> Field {
     Field { name: name.to_owned(), cells: Cells::Text(cells.collect()) }
+}
+
+pub(super) fn number(name: &str, cells: impl Iterator<Item = Option<f64>>) -> Field {
+    Field { name: name.to_owned(), cells: Cells::Number(cells.collect()) }
 }
 
 fn flag(name: &str, cells: impl Iterator<Item = bool>) -> Field {
@@ -298,7 +300,7 @@ fn flag(name: &str, cells: impl Iterator<Item = bool>) -> Field {
 }
 
 /// A column for each axis: numbers in their unit, or words.
-fn axes(study: &Study, rows: &[&Row]) -> Vec<Field> {
+pub(super) fn axes(study: &Study, rows: &[&Row]) -> Vec<Field> {
     let mut fields = Vec::new();
     for (index, axis) in study.axes.iter().enumerate() {
         let level = |row: &&Row| match axis.ladder() {
@@ -306,10 +308,10 @@ fn axes(study: &Study, rows: &[&Row]) -> Vec<Field> {
             None => row.point.levels.get(index).cloned(),
         };
         let levels = rows.iter().map(level);
-        let number = |level: Option<Level>| Some(level?.quantity?.number);
+        let of_level = |level: Option<Level>| Some(level?.quantity?.number);
         let cells = match axis.unit {
             Some(Unit::One | Unit::Bytes | Unit::Cells | Unit::Seconds | Unit::BitsPerSecond) => {
-                Cells::Number(levels.map(number).collect())
+                Cells::Number(levels.map(of_level).collect())
             }
             None => Cells::Text(levels.map(|level| Some(level?.label)).collect()),
         };
@@ -320,7 +322,13 @@ fn axes(study: &Study, rows: &[&Row]) -> Vec<Field> {
 
 /// Writes all tables into a directory, each as CSV and as Parquet.
 pub fn write(folder: &Path, study: &Study, table: &Table) -> Result<(), Complaint> {
-    for (name, fields) in [("points", points(study, table)), ("runs", runs(study, table))] {
+    let of_curves = [
+        ("slowdown", curves::slowdown_table(study, table)),
+        ("queues", curves::queue_table(study, table)),
+    ];
+    let tables = [("points", points(study, table)), ("runs", runs(study, table))];
+    let of_curves = of_curves.into_iter().filter(|(_, fields)| !curves::is_empty(fields));
+    for (name, fields) in tables.into_iter().chain(of_curves) {
         write_file(&folder.join(format!("{name}.csv")), csv(&fields))?;
         let path = folder.join(format!("{name}.parquet"));
         let bytes = parquet::bytes(&fields)

@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use super::Study;
 use super::axis::Axis;
 use super::config::Method;
+use super::curves::Curves;
 use super::design::{self, Point};
 use super::journal::{Directory, Journal, Record, Records, RunId};
 use super::judge;
@@ -274,6 +275,7 @@ impl Work<'_> {
             error: None,
             broken: Vec::new(),
             values: vec![None; self.study.columns.len()],
+            curves: Curves::default(),
             fingerprint: None,
         };
         let refused = |Complaint(why): Complaint| Record { error: Some(why), ..record(REFUSED) };
@@ -312,6 +314,7 @@ impl Work<'_> {
         Some(Record {
             broken: broken(self.study, report),
             values: columns.iter().map(|column| expect::number(report, &column.key)).collect(),
+            curves: Curves::new(report),
             fingerprint: Some(report.fingerprint.clone()),
             ..record(&outcome_name(report.outcome))
         })

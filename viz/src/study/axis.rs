@@ -49,7 +49,7 @@ impl Axis {
     }
 
     /// For positive numbers that differ by factors.
-    fn logarithmic(values: impl IntoIterator<Item = f64>) -> Self {
+    pub(super) fn logarithmic(values: impl IntoIterator<Item = f64>) -> Self {
         let logs = values.into_iter().filter(|value| *value > 0.0).map(f64::log10);
         let (from, to) = extent(logs).unwrap_or((0.0, 1.0));
         let margin = (0.05 * (to - from)).max(0.15 - (to - from) / 2.0);

@@ -14,7 +14,7 @@ use crate::style::{
 };
 
 /// Bars drawn; the others are counted.
-const SHOWN: usize = 40;
+const SHOWN: usize = 60;
 /// Height of a row.
 const ROW: i32 = 24;
 /// Height of its bar.
@@ -45,7 +45,7 @@ pub struct Bars {
     pub axis: String,
     /// Values are shares of 1, shown in percent.
     pub shares: bool,
-    /// From top to bottom; more than 40 are counted.
+    /// From top to bottom; more than 60 are counted.
     pub bars: Vec<Bar>,
     /// A dashed line to compare with.
     pub baseline: Option<Baseline>,
@@ -74,6 +74,8 @@ pub enum BarKind {
     Broken,
     /// What is left over, such as interplay and noise: grey.
     Rest,
+    /// One of several that stand beside each other again and again: its own colour, by its place.
+    Of(usize),
 }
 
 /// A value to compare with.
@@ -241,5 +243,6 @@ fn color(kind: BarKind) -> RGBColor {
         BarKind::Plain => PALETTE[0],
         BarKind::Broken => BROKEN,
         BarKind::Rest => REST,
+        BarKind::Of(place) => PALETTE[place % PALETTE.len()],
     }
 }

@@ -43,6 +43,8 @@ pub struct LinePlot {
     pub panels: Vec<LinePanel>,
     /// The recommended value of the key: a dashed line.
     pub chosen_x: Option<f64>,
+    /// Lines without marks at their points, which are many; values need not begin at 0.
+    pub bare: bool,
 }
 
 /// The axis of a key.
@@ -77,6 +79,10 @@ impl Default for XScale {
 /// One objective.
 #[derive(Clone, Debug, Default)]
 pub struct LinePanel {
+    /// Above it, what tells it from others of the same objective; may be empty.
+    pub heading: String,
+    /// Equal factors of the objective take equal space; values that are not positive are left out.
+    pub log: bool,
     /// The objective and its unit.
     pub label: String,
     /// Which values are wanted.
@@ -168,7 +174,8 @@ impl<'a> Plot<'a> {
         let bottom = BOTTOM / 2 + if lowest { BOTTOM / 2 } else { 0 };
         let size = (wide as u32, high as u32 + bottom - BOTTOM / 2);
         let area = root.clone().shrink((corner.0 as u32, corner.1 as u32), size);
-        let y = value_axis(panel);
+        // a curve's form counts, not its height
+        let y = value_axis(panel, !self.input.bare);
         let mut chart = ChartBuilder::on(&area)
             .margin_top(TOP)
             .margin_left(MARGIN)
@@ -195,7 +202,7 @@ impl<'a> Plot<'a> {
         let to = chart.backend_coord(&(right, ends[0]));
         let chosen = self.input.chosen_x.and_then(|x| self.x.at(x));
         let chosen = chosen.map(|x| chart.backend_coord(&(x, ends[0])).0);
-        draw_notes(root, panel.better, chosen, [from, to])?;
+        draw_notes(root, panel, chosen, [from, to])?;
         // the first line comes last, on top
         for line in panel.series.iter().rev() {
             self.draw_line(root, line, to.0 - from.0, &place)?;
@@ -241,7 +248,9 @@ impl<'a> Plot<'a> {
                     root.draw(&PathElement::new([(x - CAP, y), (x + CAP, y)], bar))?;
                 }
             }
-            marker(index).draw(root, (x, y))?;
+            if !self.input.bare {
+                marker(index).draw(root, (x, y))?;
+            }
         }
         Ok(())
     }
@@ -253,7 +262,7 @@ impl<'a> Plot<'a> {
         let mut entries: Vec<Entry> = named
             .map(|(index, name)| Entry {
                 line: lines.then(|| color(index).stroke_width(2)),
-                marker: Some(marker(index)),
+                marker: (!self.input.bare).then(|| marker(index)),
                 label: fit_ends(&printable(name), &style, NAME),
                 detail: String::new(),
             })
@@ -276,34 +285,45 @@ fn usable_points(line: &Series) -> impl Iterator<Item = LinePoint> + '_ {
     })
 }
 
-/// The axis of an objective, with room for the intervals.
-fn value_axis(panel: &LinePanel) -> Axis {
+/// The axis of an objective, with room for the intervals; with `zero`, from 0 on where that fits.
+fn value_axis(panel: &LinePanel, zero: bool) -> Axis {
     let points = panel.series.iter().flat_map(usable_points);
     let ends = points.flat_map(|point| {
         let half = point.half_width.unwrap_or(0.0);
         [point.mean - half, point.mean + half]
     });
-    Axis::linear(ends.collect::<Vec<_>>(), true)
+    match panel.log {
+        true => Axis::logarithmic(ends.collect::<Vec<_>>()),
+        false => Axis::linear(ends.collect::<Vec<_>>(), zero),
+    }
 }
 
-/// Above a panel: which values are wanted, and the recommended one, as a dashed line too.
+/// Above a panel: its heading, which values are wanted, and the recommended one, as a dashed line
+/// too.
 fn draw_notes(
     root: &Area<'_>,
-    better: Better,
+    panel: &LinePanel,
     chosen: Option<i32>,
     [from, to]: [(i32, i32); 2],
 ) -> Result<(), PlotError> {
     let style = text(14.0, FADED, FontStyle::Normal);
     let y = from.1 - 11;
     // they are kept out of each other's way
-    let aside = chosen.is_some_and(|x| x < (from.0 + to.0) / 2);
+    let titled = !panel.heading.is_empty();
+    let aside = titled || chosen.is_some_and(|x| x < (from.0 + to.0) / 2);
     let (side, at) = if aside { (HPos::Right, to.0) } else { (HPos::Left, from.0) };
-    let note = match better {
+    let note = match panel.better {
         Better::Higher => "higher is better",
         Better::Lower => "lower is better",
         Better::Neither => "",
     };
     root.draw_text(note, &style.pos(Pos::new(side, VPos::Center)), (at, y))?;
+    if titled {
+        let bold = text(15.0, INK, FontStyle::Bold);
+        let room = to.0 - from.0 - width(note, &style) - 12;
+        let heading = fit(&printable(&panel.heading), &bold, room);
+        root.draw_text(&heading, &bold.pos(Pos::new(HPos::Left, VPos::Center)), (from.0, y))?;
+    }
     if let Some(x) = chosen {
         dashed(root, [(x, from.1), (x, to.1)], INK.stroke_width(1), DASH)?;
         let style = text(14.0, INK, FontStyle::Normal).pos(Pos::new(HPos::Center, VPos::Center));

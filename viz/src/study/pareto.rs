@@ -105,8 +105,10 @@ impl<'a> Plot<'a> {
             usable(point.x).and(usable(point.y)).is_some()
         };
         let points: Vec<usize> = (0..input.points.len()).filter(drawn).collect();
-        let x = Axis::linear(points.iter().map(|place| input.points[*place].x), true);
-        let y = Axis::linear(points.iter().map(|place| input.points[*place].y), true);
+        let x =
+            Axis::linear(points.iter().filter_map(|place| usable(input.points[*place].x)), true);
+        let y =
+            Axis::linear(points.iter().filter_map(|place| usable(input.points[*place].y)), true);
         let x = x.thinned(WIDTH as i32 - RIGHT - LEFT as i32);
         Plot { input, points, x, y }
     }

@@ -69,6 +69,7 @@ pub(crate) fn line_plot(panels: usize) -> LinePlot {
         label: objectives[index % objectives.len()].0.to_owned(),
         better: objectives[index % objectives.len()].1,
         series: rates.map(|rate| line(index, rate)).to_vec(),
+        ..LinePanel::default()
     };
     LinePlot {
         title: "Headroom over cable length".to_owned(),
@@ -82,6 +83,7 @@ pub(crate) fn line_plot(panels: usize) -> LinePlot {
         },
         panels: (0..panels).map(panel).collect(),
         chosen_x: Some(40.0),
+        bare: false,
     }
 }
 
@@ -102,6 +104,7 @@ pub(crate) fn named_plot() -> LinePlot {
         label: "busbw (GB/s)".to_owned(),
         better: Better::Higher,
         series: series.to_vec(),
+        ..LinePanel::default()
     };
     LinePlot {
         title: "Load balancing".to_owned(),
@@ -109,6 +112,7 @@ pub(crate) fn named_plot() -> LinePlot {
         x: XAxis { label: "variant".to_owned(), scale: XScale::Names(variants) },
         panels: vec![panel],
         chosen_x: Some(2.0),
+        bare: false,
     }
 }
 

@@ -1,6 +1,8 @@
 //! `config.txt`: keys and values of HPCC's driver program `third.cc`. What the file leaves out has
 //! the value that the program has then.
 
+mod control;
+
 use std::collections::BTreeMap;
 
 use sim_core::{Bytes, Delta, Rate};
@@ -9,6 +11,8 @@ use crate::import::ImportError;
 use crate::import::text::{Decimal, Line, TextFile, counted, quoted};
 use crate::load::near_miss;
 
+pub(super) use control::{Control, Conweave, Dcqcn, Hpcc};
+
 /// What the file says.
 pub(super) struct Config<'t> {
     file: &'t TextFile,
@@ -16,27 +20,26 @@ pub(super) struct Config<'t> {
     lines: BTreeMap<&'t str, Line<'t>>,
 }
 
-/// The values of `CC_MODE` that are understood: DCQCN, and none.
-const DCQCN: u32 = 1;
-const NO_CONTROL: u32 = 12;
-
 /// Keys whose values are read.
-const KEYS: [&str; 37] = [
+const KEYS: [&str; 46] = [
     "ACK_HIGH_PRIO",
     "ALPHA_RESUME_INTERVAL",
     "BUFFER_SIZE",
     "CC_MODE",
     "CLAMP_TARGET_RATE",
+    "DCTCP_RATE_AI",
     "ECMPDUMP",
     "ENABLE_IRN",
     "ENABLE_PFC",
     "ENABLE_QCN",
     "ERROR_RATE_PER_LINK",
     "EWMA_GAIN",
+    "FAST_REACT",
     "FAST_RECOVERY_TIMES",
     "FLOW_FILE",
     "GLOBAL_T",
     "HAS_WIN",
+    "INT_MULTI",
     "KMAX_MAP",
     "KMIN_MAP",
     "L2_ACK_INTERVAL",
@@ -44,8 +47,12 @@ const KEYS: [&str; 37] = [
     "LB_MODE",
     "LINK_DOWN",
     "MIN_RATE",
+    "MI_THRESH",
+    "MULTI_RATE",
     "NIC_TOTAL_PAUSE_TIME",
     "PACKET_PAYLOAD_SIZE",
+    "PINT_LOG_BASE",
+    "PINT_PROB",
     "PMAX_MAP",
     "QSER",
     "RATESER",
@@ -56,40 +63,33 @@ const KEYS: [&str; 37] = [
     "RING",
     "RNG_RUN",
     "RP_TIMER",
+    "SAMPLE_FEEDBACK",
     "SIMULATOR_STOP_TIME",
     "TOPOLOGY_FILE",
+    "U_TARGET",
     "VAR_WIN",
 ];
 
-/// Keys without effect on the network: output, settings of other congestion controls, and what
-/// the program reads but does not use. So are `TRACE_*`, `QLEN_MON_*`, `PINT_*`, `CONWEAVE_*`,
+/// Keys without effect on the network: output, and what the program reads but does not use. So are `TRACE_*`, `QLEN_MON_*`, `CONWEAVE_*`,
 /// `*_MON_INTERVAL` and `*_FILE`.
-const IGNORED: [&str; 20] = [
+const IGNORED: [&str; 13] = [
     "DATA_RATE",
-    "DCTCP_RATE_AI",
     "ENABLE_TRACE",
-    "FAST_REACT",
     "FLOWGEN_START_TIME",
     "FLOWGEN_STOP_TIME",
-    "INT_MULTI",
     "L2_CHUNK_SIZE",
     "LINK_DELAY",
     "LOAD",
-    "MI_THRESH",
     "MON_END",
     "MON_START",
-    "MULTI_RATE",
     "PAUSE_TIME",
     "RANDOM_SEED",
-    "SAMPLE_FEEDBACK",
     "SW_MONITORING_INTERVAL",
     "USE_DYNAMIC_PFC_THRESHOLD",
-    "U_TARGET",
 ];
 
 fn is_ignored(key: &str) -> bool {
-    let (starts, ends) =
-        (["TRACE_", "QLEN_MON_", "PINT_", "CONWEAVE_"], ["_FILE", "_MON_INTERVAL"]);
+    let (starts, ends) = (["TRACE_", "QLEN_MON_", "CONWEAVE_"], ["_FILE", "_MON_INTERVAL"]);
     IGNORED.contains(&key)
         || starts.iter().any(|start| key.starts_with(start))
         || ends.iter().any(|end| key.ends_with(end))
@@ -107,8 +107,9 @@ pub(super) struct Settings {
     pub(super) window: Option<Window>,
     /// Switches mark.
     pub(super) marks: bool,
-    /// Absent if rates stay as they are.
-    pub(super) dcqcn: Option<Dcqcn>,
+    pub(super) control: Control,
+    /// ConWeave's switches and NICs, where they differ from HPCC's.
+    pub(super) conweave: Conweave,
     pub(super) seed: u32,
     /// Time between samples of queues and rates.
     pub(super) sample: Option<Delta>,
@@ -127,20 +128,6 @@ pub(super) struct Ring<'t> {
     pub(super) bytes: u64,
     /// Hosts as they are written.
     pub(super) hosts: Vec<&'t str>,
-}
-
-/// Settings of DCQCN.
-pub(super) struct Dcqcn {
-    pub(super) alpha_period: Delta,
-    pub(super) decrease_period: Delta,
-    pub(super) increase_period: Delta,
-    pub(super) clamp: bool,
-    /// The weight of the old alpha.
-    pub(super) keep: f64,
-    pub(super) recoveries: u32,
-    pub(super) additive: Rate,
-    pub(super) hyper: Rate,
-    pub(super) min: Rate,
 }
 
 /// Marking of the ports of one rate; sizes are whole KB.
@@ -255,12 +242,7 @@ impl<'t> Config<'t> {
     /// The values of all keys but those that the topology is needed for.
     pub(super) fn settings(&self, warnings: &mut Vec<String>) -> Result<Settings, ImportError> {
         self.refuse_others()?;
-        if let Some(line) = self.lines.get("LB_MODE") {
-            warnings.push(line.note(
-                "LB_MODE is a key of ConWeave, whose switches share their buffers in another way; \
-                 the scenario has those of HPCC",
-            ));
-        }
+        let conweave = self.conweave(warnings)?;
         let mtu = self.ranged("PACKET_PAYLOAD_SIZE", 1000, 256..=9216)?;
         let key = "SIMULATOR_STOP_TIME";
         let stop = self.value(key)?.map(|(line, word)| line.end(key, word)).transpose()?;
@@ -268,7 +250,7 @@ impl<'t> Config<'t> {
         let [follows_rate, is_global] =
             [self.flag("VAR_WIN", false)?, self.flag("GLOBAL_T", true)?];
         let marks = self.flag("ENABLE_QCN", true)?;
-        let reacts = marks && self.whole("CC_MODE", DCQCN)? == DCQCN;
+        let control = self.control(marks, window, warnings)?;
         Ok(Settings {
             mtu: mtu as u16,
             stop: stop.unwrap_or(3_010_000_000_000),
@@ -277,7 +259,8 @@ impl<'t> Config<'t> {
             ack_every: self.ack_every(mtu, warnings)?,
             window: window.then_some(Window { follows_rate, is_global }),
             marks,
-            dcqcn: if reacts { Some(self.dcqcn()?) } else { None },
+            control,
+            conweave,
             seed: self.whole("RNG_RUN", 1)?,
             sample: self.sample()?,
         })
@@ -340,21 +323,9 @@ impl<'t> Config<'t> {
 
     /// The settings that ask for what is not modelled.
     fn refuse_others(&self) -> Result<(), ImportError> {
-        let name = match self.whole("CC_MODE", DCQCN)? {
-            3 => "HPCC",
-            7 => "TIMELY",
-            8 => "DCTCP",
-            10 => "HPCC-PINT",
-            _ => "an unknown control",
-        };
-        let name = format!("{name}; 12 is none");
-        self.only("CC_MODE", &[DCQCN, NO_CONTROL], &name)?;
         self.only("RATE_BOUND", &[1], "rates that are not kept")?;
         self.only("L2_BACK_TO_ZERO", &[0], "messages that are sent again from their start")?;
         self.only("NIC_TOTAL_PAUSE_TIME", &[0], "NICs that send PFC frames")?;
-        self.only("LB_MODE", &[0], "ConWeave's load balancing other than ECMP")?;
-        self.only("ENABLE_IRN", &[0], "selective retransmission")?;
-        self.only("ENABLE_PFC", &[1], "ConWeave's switches without PFC")?;
         if let Some(line) = self.lines.get("LINK_DOWN")
             && line.words[1] != "0"
         {
@@ -362,6 +333,25 @@ impl<'t> Config<'t> {
             return Err(line.error(message));
         }
         Ok(())
+    }
+
+    fn fraction(&self, key: &str, default: f64) -> Result<f64, ImportError> {
+        self.value(key)?.map_or(Ok(default), |(line, word)| line.fraction(key, word))
+    }
+
+    fn required_rate(&self, key: &str, example: &str) -> Result<Rate, ImportError> {
+        let (line, word) = self.required(key, example)?;
+        line.rate(key, word)
+    }
+
+    fn min_rate(&self) -> Result<Rate, ImportError> {
+        match self.value("MIN_RATE")? {
+            Some((line, word)) => match line.rate("MIN_RATE", word)? {
+                Rate::ZERO => Err(line.error("MIN_RATE is 0; at least 1bps is expected")),
+                rate => Ok(rate),
+            },
+            None => Ok(Rate::from_mbps(100)),
+        }
     }
 
     fn ranged(
@@ -380,34 +370,6 @@ impl<'t> Config<'t> {
                 Err(line.error(message))
             }
         }
-    }
-
-    fn dcqcn(&self) -> Result<Dcqcn, ImportError> {
-        let rate = |(line, word): (&Line<'_>, &str), key| line.rate(key, word);
-        let gain = match self.value("EWMA_GAIN")? {
-            Some((line, word)) => line.fraction("EWMA_GAIN", word)?,
-            // the program's 1 / 16 in whole numbers
-            None => 0.0,
-        };
-        let min = match self.value("MIN_RATE")? {
-            Some((line, word)) => match line.rate("MIN_RATE", word)? {
-                Rate::ZERO => return Err(line.error("MIN_RATE is 0; at least 1bps is expected")),
-                rate => rate,
-            },
-            None => Rate::from_mbps(100),
-        };
-        let increase = self.required("RP_TIMER", "300")?;
-        Ok(Dcqcn {
-            alpha_period: self.micros("ALPHA_RESUME_INTERVAL", 55)?,
-            decrease_period: self.micros("RATE_DECREASE_INTERVAL", 4)?,
-            increase_period: micros("RP_TIMER", increase)?,
-            clamp: self.flag("CLAMP_TARGET_RATE", false)?,
-            keep: 1.0 - gain,
-            recoveries: self.whole("FAST_RECOVERY_TIMES", 5)?,
-            additive: rate(self.required("RATE_AI", "20Mb/s")?, "RATE_AI")?,
-            hyper: rate(self.required("RATE_HAI", "200Mb/s")?, "RATE_HAI")?,
-            min,
-        })
     }
 
     fn micros(&self, key: &str, default: u64) -> Result<Delta, ImportError> {

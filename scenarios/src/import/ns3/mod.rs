@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use sim_core::Delta;
 
-use self::config::{Config, Settings, Window};
+use self::config::{Config, Control, Settings, Window};
 use self::flows::Flows;
 use self::text::read;
 use self::topology::Topology;
@@ -62,8 +62,11 @@ pub fn ns3(path: &Path, flows_file: &str) -> Result<Imported, ImportError> {
     let marking = match settings.marks {
         true => config.marking(&rates)?,
         false => {
-            let message = "ENABLE_QCN is 0, so switches mark nothing: congestion control is `none`";
-            warnings.push(config.error("ENABLE_QCN", message).to_string());
+            if matches!(settings.control, Control::None) {
+                let message =
+                    "ENABLE_QCN is 0, so switches mark nothing: congestion control is `none`";
+                warnings.push(config.error("ENABLE_QCN", message).to_string());
+            }
             Vec::new()
         }
     };
@@ -94,7 +97,7 @@ pub fn ns3(path: &Path, flows_file: &str) -> Result<Imported, ImportError> {
     let csv = match settings.window {
         Some(Window { is_global: false, .. }) => {
             let mut windows = flows.pairs();
-            topology.each_window(settings.mtu, |pair, window| {
+            topology.each_window(settings.mtu, |pair, window, _| {
                 windows.entry(pair).and_modify(|entry| *entry = window);
             });
             flows.to_csv(Some(&windows))

@@ -2,8 +2,9 @@
 
 use std::fs;
 
-use models::congestion::CongestionConfig;
-use models::nic::NicConfig;
+use models::congestion::{CongestionConfig, Feedback};
+use models::load_balance::LoadBalance;
+use models::nic::{NicConfig, Pacing, Recovery, WindowSize};
 use models::size::Size;
 use models::switch::SwitchConfig;
 use models::topology::TopologyConfig;
@@ -130,7 +131,7 @@ fn switches_and_nics() {
     assert!(nic.pfc.control_waits);
     assert_eq!(nic.mtu, 1000);
     // n0 to n2: 2 x 3 us + 80 + 20 + 80 ns of 1000 B at 100G and 400G; x 100 Gb/s / 8
-    assert_eq!(nic.transport.window, Some(Bytes::new(6180 * 100 / 8)));
+    assert_eq!(nic.transport.window, Some(WindowSize::Bytes(Bytes::new(6180 * 100 / 8))));
     assert!(nic.transport.window_follows_rate);
     let CongestionConfig::Dcqcn(dcqcn) = nic.congestion else { panic!("no DCQCN") };
     assert_eq!(dcqcn.dce_tcp_rtt, Delta::from_us(50));
@@ -169,6 +170,58 @@ fn without_qcn_nothing_is_marked_and_rates_stay() {
     let switch: SwitchConfig = section(&root, "switch");
     assert_eq!(switch.ecn[&3].kmin, Size::bytes(1_000_000_000_000));
     assert_eq!(section::<String>(&root, "stop.after"), "1010ms");
+}
+
+/// The NIC and the switch of the config with these lines instead of `CC_MODE 1`.
+fn with_mode(lines: &str) -> (NicConfig, SwitchConfig, Vec<String>) {
+    let config = CONFIG.replace("CC_MODE 1", lines);
+    let imported = import(&[("config.txt", &config), ("routes.txt", ROUTES)]);
+    let root = merged(&imported);
+    (section(&root, "nic"), section(&root, "switch"), imported.warnings)
+}
+
+#[test]
+fn other_congestion_controls() {
+    let (nic, _, warnings) = with_mode("CC_MODE 3\nMI_THRESH 0\nMULTI_RATE 0\nINT_MULTI 4");
+    assert!(warnings.len() == 1 && warnings[0].contains("INT_MULTI"), "{warnings:?}");
+    let CongestionConfig::Hpcc(hpcc) = nic.congestion else { panic!("no HPCC") };
+    assert_eq!(
+        (hpcc.eta, hpcc.max_stage, hpcc.multi_rate, hpcc.fast_react),
+        (0.95, 0, false, true)
+    );
+    assert_eq!((hpcc.rate_ai, hpcc.min_rate), (Some(Rate::from_mbps(40)), Rate::from_gbps(1)));
+    // 2 x 3 us + 80 + 20 + 80 ns
+    assert_eq!((hpcc.base_rtt, hpcc.feedback), (Some(Delta::from_ns(6180)), Feedback::Int));
+    assert_eq!(nic.pacing, Pacing::Credit);
+
+    let (nic, ..) = with_mode("CC_MODE 10\nPINT_LOG_BASE 1.01");
+    let CongestionConfig::Hpcc(hpcc) = nic.congestion else { panic!("no HPCC") };
+    assert_eq!((hpcc.feedback, hpcc.pint_base, hpcc.max_stage), (Feedback::Pint, 1.01, 5));
+
+    let (nic, ..) = with_mode("CC_MODE 7");
+    let CongestionConfig::Timely(timely) = &nic.congestion else { panic!("no TIMELY") };
+    let rates = [Some(Rate::from_mbps(40)), Some(Rate::from_mbps(400)), Some(Rate::from_gbps(1))];
+    assert_eq!([timely.delta, timely.hai_delta, timely.min_rate], rates);
+    assert!(nic.transport.window_follows_rate);
+
+    let (nic, ..) = with_mode("CC_MODE 8\nDCTCP_RATE_AI 615Mb/s");
+    let CongestionConfig::Dctcp(dctcp) = nic.congestion else { panic!("no DCTCP") };
+    assert_eq!((dctcp.g, dctcp.rate_ai), (0.0625, Some(Rate::from_mbps(615))));
+}
+
+#[test]
+fn conweave_balances_and_repeats_selectively() {
+    let (nic, switch, warnings) = with_mode("CC_MODE 1\nLB_MODE 3\nENABLE_IRN 1\nENABLE_PFC 0");
+    assert!(warnings[0].contains("each switch chooses"), "{warnings:?}");
+    assert_eq!(switch.load_balance, LoadBalance::Conga);
+    assert_eq!((switch.conga.period, switch.conga.alpha), (Delta::from_us(50), 0.2));
+    assert!(switch.pfc.priorities.is_empty() && nic.pfc.priorities.is_empty());
+    assert_eq!(nic.transport.recovery, Recovery::SelectiveRepeat);
+    assert_eq!(nic.transport.selective.rto_high, Delta::from_us(320));
+    assert_eq!(nic.transport.window, Some(WindowSize::Bytes(Bytes::new(6180 * 100 / 8))));
+    for (mode, balance) in [(2, LoadBalance::Drill), (6, LoadBalance::Flowlet)] {
+        assert_eq!(with_mode(&format!("CC_MODE 1\nLB_MODE {mode}")).1.load_balance, balance);
+    }
 }
 
 #[test]
@@ -306,8 +359,8 @@ fn files_of_other_forks_are_named() {
     assert_eq!(
         message(&[("config.txt", &config)]),
         format!(
-            "config.txt:{line}: LB_MODE 9 is not understood (ConWeave's load balancing other than \
-             ECMP); 0 is expected"
+            "config.txt:{line}: LB_MODE 9 (ConWeave itself) is not modelled; 0 (ECMP), 2 (DRILL), 3 \
+             (CONGA) or 6 (LetFlow) is expected"
         )
     );
     let config = format!("{CONFIG}LB_MODE 0\nENABLE_PFC 1\nENABLE_IRN 0\nCONWEAVE_PATH 1\n");
@@ -384,7 +437,12 @@ fn errors_of_the_config() {
     let with = |line: &str| message(&[("config.txt", &format!("{CONFIG}{line}\n"))]);
     let line = 1 + CONFIG.lines().count();
     for (text, expected) in [
-        ("CC_MODE 3", "CC_MODE 3 is not understood (HPCC; 12 is none); 1 is expected"),
+        (
+            "CC_MODE 4",
+            "CC_MODE 4 is not modelled; 1 (DCQCN), 3 (HPCC), 7 (TIMELY), 8 (DCTCP), 10 (HPCC-PINT) or \
+             12 (none) is expected",
+        ),
+        ("HAS_WIN 0\nCC_MODE 3", "HPCC divides by its window: HAS_WIN 1 is expected"),
         ("RATE_BOUND 0", "RATE_BOUND 0 is not understood (rates that are not kept); 1 is expected"),
         (
             "RING 3 900 0 1",

@@ -242,7 +242,7 @@ impl Topology {
     /// the product of bandwidth and delay, in bytes: the delay is that of a round trip and of
     /// storing and forwarding one packet on the way there, on the path that a search from the
     /// target finds first which takes neighbours in the order of their ids.
-    pub(super) fn each_window(&self, mtu: u16, mut take: impl FnMut([u32; 2], u64)) {
+    pub(super) fn each_window(&self, mtu: u16, mut take: impl FnMut([u32; 2], u64, Delta)) {
         let mut neighbours = vec![BTreeMap::new(); self.ports.len()];
         for link in &self.links {
             // of parallel links, ns-3 knows the last
@@ -259,7 +259,7 @@ impl Topology {
         target: u32,
         neighbours: &[BTreeMap<u32, &Link>],
         mtu: u16,
-        take: &mut impl FnMut([u32; 2], u64),
+        take: &mut impl FnMut([u32; 2], u64, Delta),
     ) {
         // by node: propagation and sending time of one packet in ns, and the least rate
         let mut paths: Vec<Option<[u64; 3]>> = vec![None; neighbours.len()];
@@ -280,7 +280,8 @@ impl Topology {
                     queue.push(far);
                 } else {
                     let bits = u128::from(2 * delay + sending) * u128::from(least) / 1_000_000_000;
-                    take([far, target], u64::try_from(bits / 8).unwrap_or(u64::MAX).max(1));
+                    let window = u64::try_from(bits / 8).unwrap_or(u64::MAX).max(1);
+                    take([far, target], window, Delta::from_ns(2 * delay + sending));
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use sim_core::{Bytes, Delta, Rate};
 
-use super::config::{Dcqcn, Marking, Settings, Window};
+use super::config::{Control, Dcqcn, Hpcc, Marking, Settings, Window};
 use super::routes::Route;
 use super::topology::{Link, Topology};
 use crate::import::text::exact;
@@ -31,6 +31,10 @@ pub(super) fn to_toml(parts: &Parts<'_>) -> String {
         settings.seed
     );
     write_topology(&mut out, parts);
+    write_balance(&mut out, settings);
+    if !settings.conweave.pfc {
+        out += "\n[switch.pfc]\npriorities = []\n";
+    }
     out += &format!("\n[switch.buffer]\nsize = \"{}MiB\"\n", settings.buffer_mib);
     write_marking(&mut out, parts);
     write_nic(&mut out, parts);
@@ -114,27 +118,85 @@ fn base(parts: &Parts<'_>) -> usize {
 
 fn write_nic(out: &mut String, Parts { topology, settings, .. }: &Parts<'_>) {
     *out += &format!("\n[nic]\nmtu = {}\n", settings.mtu);
+    if let Control::Hpcc(_) = &settings.control {
+        // ns-3 moves a send time that is set when HPCC changes a rate
+        *out += "pacing = \"credit\"\n";
+    }
     *out += &format!("\n[nic.pfc]\ncontrol_waits = {}\n", settings.control_waits);
-    if settings.window.is_some() || settings.ack_every > 1 {
+    if !settings.conweave.pfc {
+        *out += "priorities = []\n";
+    }
+    let (mut window, mut rtt) = (1, Delta::ZERO);
+    topology.each_window(settings.mtu, |_, bytes, time| {
+        (window, rtt) = (window.max(bytes), rtt.max(time));
+    });
+    write_transport(out, settings, window);
+    *out += "\n[nic.congestion]\n";
+    match &settings.control {
+        Control::None => *out += "algorithm = \"none\"\n",
+        Control::Dcqcn(dcqcn) => write_dcqcn(out, dcqcn),
+        Control::Hpcc(hpcc) => write_hpcc(out, hpcc, rtt),
+        Control::Timely { additive, hyper, min } => {
+            *out += "algorithm = \"timely\"\nhai_below_t_low = true\nheader = \"8B\"\n";
+            write_rates(out, [("delta", additive), ("hai_delta", hyper), ("min_rate", min)]);
+        }
+        Control::Dctcp { gain, additive, min } => {
+            *out += &format!("algorithm = \"dctcp\"\nwindow = false\ng = {gain:?}\n");
+            write_rates(out, [("rate_ai", additive), ("min_rate", min)]);
+        }
+    }
+}
+
+fn write_balance(out: &mut String, settings: &Settings) {
+    let Some(balance) = settings.conweave.balance else { return };
+    *out += &format!("\n[switch]\nload_balance = \"{balance}\"\n");
+    *out += match balance {
+        "conga" => {
+            "\n[switch.conga]\ngap = \"100us\"\nperiod = \"50us\"\nalpha = 0.2\nageing = \"500us\"\n"
+        }
+        "flowlet" => "\n[switch.flowlet]\ngap = \"100us\"\n",
+        _ => "\n[switch.drill]\nsamples = 2\nmemory = 1\n",
+    };
+}
+
+/// Windows; `bdp` is the largest product of bandwidth and delay.
+fn write_transport(out: &mut String, settings: &Settings, bdp: u64) {
+    let irn = settings.conweave.irn;
+    if settings.window.is_some() || settings.ack_every > 1 || irn {
         *out += "\n[nic.transport]\n";
     }
     if settings.ack_every > 1 {
         *out += &format!("ack_every = {}\n", settings.ack_every);
     }
-    if let Some(Window { follows_rate, is_global }) = &settings.window {
-        if *is_global {
-            let mut largest = 1;
-            topology.each_window(settings.mtu, |_, window| largest = largest.max(window));
-            *out += &format!("window = \"{largest}B\"\n");
-        }
+    let global = settings.window.as_ref().is_some_and(|window| window.is_global);
+    if global || irn {
+        *out += &format!("window = \"{bdp}B\"\n");
+    }
+    if let Some(Window { follows_rate, .. }) = &settings.window {
         *out += &format!("window_follows_rate = {follows_rate}\n");
     }
-    *out += "\n[nic.congestion]\n";
-    let Some(dcqcn) = &settings.dcqcn else {
-        *out += "algorithm = \"none\"\n";
-        return;
-    };
-    write_dcqcn(out, dcqcn);
+    if irn {
+        *out += "recovery = \"selective-repeat\"\n\n[nic.transport.selective]\n\
+                 rto_low = \"100us\"\nrto_high = \"320us\"\nrto_low_packets = 3\n";
+    }
+}
+
+fn write_rates<const N: usize>(out: &mut String, rates: [(&str, &Rate); N]) {
+    for (key, rate) in rates {
+        *out += &format!("{key} = \"{}\"\n", exact(rate));
+    }
+}
+
+fn write_hpcc(out: &mut String, hpcc: &Hpcc, base_rtt: Delta) {
+    let Hpcc { target, stages, additive, min, fast_react, multi_rate, pint } = hpcc;
+    *out += &format!("algorithm = \"hpcc\"\neta = {target:?}\nmax_stage = {stages}\n");
+    write_rates(out, [("rate_ai", additive), ("min_rate", min)]);
+    *out += &format!("base_rtt = \"{}\"\n", exact(base_rtt));
+    *out += &format!("fast_react = {fast_react}\nmulti_rate = {multi_rate}\n");
+    if let Some([base, probability]) = pint {
+        *out += "feedback = \"pint\"\n";
+        *out += &format!("pint_base = {base:?}\npint_probability = {probability:?}\n");
+    }
 }
 
 fn write_dcqcn(out: &mut String, dcqcn: &Dcqcn) {
