@@ -472,7 +472,9 @@ proptest! {
         let drops: u64 = report.totals.drops.values().sum();
         // frames that take a new way may overtake others
         let overtaken = case.fault || matches!(case.spray, Spray::GoBackN | Spray::Selective);
-        prop_assert!(drops > 0 || overtaken || report.totals.retransmitted_packets == 0);
+        // behind a slow receiver an ACK may take longer than the time-out of 1 ms
+        let Totals { retransmitted_packets, timeouts, .. } = report.totals;
+        prop_assert!(drops > 0 || overtaken || retransmitted_packets == 0 || timeouts > 0);
     }
 
     /// What switches leave undone while nobody looks makes no difference.

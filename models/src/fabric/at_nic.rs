@@ -118,7 +118,13 @@ impl<P: Probe> Fabric<P> {
         let tcp = sender.transport.is_tcp();
         let len = match sender.transport.framing {
             Framing::Write => frames.data(segment.payload, segment.first),
-            framing => other_len(framing, frames, &segment),
+            framing => {
+                if framing == Framing::ReadResponse && !sender.requester.has_work() {
+                    // see `asked`
+                    self.tally.live -= 1;
+                }
+                other_len(framing, frames, &segment)
+            }
         } + sender.transport.header;
         let config = &params.config;
         let frame_time = self.wiring.wires[port as usize].clock.frame_time();

@@ -9,6 +9,7 @@ use super::ways::Ways;
 use crate::congestion::RateController;
 use crate::nic::{Arbiter, Requester};
 use crate::probe::Probe;
+use crate::traffic::Transport;
 
 /// The state of the sampled ports and QPs at one instant.
 #[derive(Clone, Debug)]
@@ -145,8 +146,14 @@ impl<P: Probe> Fabric<P> {
             std::mem::swap(&mut self.executors[node], &mut other.executors[node]);
         }
         for (qp, info) in wiring.qps.iter().enumerate() {
+            // a READ starts where it is asked for
+            let starter = if owns(info.target) { &other.senders[qp] } else { &self.senders[qp] };
+            let asked_at = starter.starts_at;
             if owns(info.source) {
                 std::mem::swap(&mut self.senders[qp], &mut other.senders[qp]);
+            }
+            if info.transport == Transport::RcRead {
+                self.senders[qp].starts_at = asked_at;
             }
             if owns(info.target) {
                 std::mem::swap(&mut self.receivers[qp], &mut other.receivers[qp]);

@@ -89,6 +89,7 @@ impl<P: Probe> Fabric<P> {
         let index = self.nic_of(port);
         let Nic { params, arbiter, counters, .. } = &mut self.nics[index];
         let sender = &mut self.senders[qp];
+        let was_idle = !sender.requester.has_work();
         if sender.requester.unacknowledged().1 == 0 && !sender.requester.has_work() {
             let mtu = u64::from(sender.transport.mtu);
             let bytes = self.wiring.qps[qp].bytes.unwrap_or(mtu << 31);
@@ -97,6 +98,10 @@ impl<P: Probe> Fabric<P> {
         } else {
             counters.packet_seq_err += 1;
             sender.requester.on_nak(now, packet.psn, &sender.transport);
+        }
+        if was_idle && sender.requester.has_work() {
+            // nobody waits for the last responses, if they were sent before: they count as a frame
+            self.tally.live += 1;
         }
         activate(sender, arbiter, now, params);
         self.kick(port, agenda);
