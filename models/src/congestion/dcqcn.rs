@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sim_core::{Bytes, Delta, Rate, Time};
 
-use super::{Credit, Gauges, RateController, mlx5};
+use super::{Credit, Gauges, RateController, mlx5, some_rate};
 
 /// Parameters of DCQCN. Bare numbers are read in mlx5's own units (us, Mb/s, bytes, 1/1024).
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -148,9 +148,7 @@ impl DcqcnConfig {
         if self.decrease == Decrease::OnTimer {
             positive("rate_reduce_monitor_period", self.rate_reduce_monitor_period)?;
         }
-        if self.rpg_min_rate == Rate::ZERO {
-            return Err(("rpg_min_rate", "0 is out of range: at least 1bps is expected".into()));
-        }
+        some_rate("rpg_min_rate", self.rpg_min_rate)?;
         if !(10..=15).contains(&self.rpg_gd) {
             return Err(("rpg_gd", format!("{} is out of range: 10 to 15", self.rpg_gd)));
         }

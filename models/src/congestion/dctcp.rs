@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sim_core::{Bytes, Delta, Rate, Time};
 
-use super::{Ack, Check, Gauges, Marks, RateController, Way, within};
+use super::{Ack, Check, Gauges, Marks, RateController, Way, round_trip, some_rate, within};
 
 /// `algorithm = "dctcp"`
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -33,10 +33,7 @@ impl Default for DctcpConfig {
 impl DctcpConfig {
     pub(super) fn check(&self) -> Check {
         within("g", self.g, 0.0, 1.0)?;
-        if self.min_rate == Rate::ZERO {
-            return Err(("min_rate", "0 is out of range: at least 1bps is expected".into()));
-        }
-        Ok(())
+        some_rate("min_rate", self.min_rate)
     }
 }
 
@@ -117,9 +114,7 @@ impl RateController for Dctcp {
     }
 
     fn window(&self) -> Option<Bytes> {
-        let rtt = self.window?;
-        let bits = u128::from(self.rate) * u128::from(rtt.ps()) / 1_000_000_000_000;
-        Some(Bytes::new(((bits / 8) as u64).max(1)))
+        Some(round_trip(self.rate(), self.window?))
     }
 
     fn marks(&self) -> Marks {

@@ -17,7 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sim_core::{Bytes, Delta, Rate, Time};
 
-use super::{Ack, Check, Gauges, Marks, RateController, Way, within};
+use super::{Ack, Check, Gauges, Marks, RateController, Way, round_trip, some_rate, within};
 use crate::note::{HOPS_MAX, Hop, Wanted};
 
 /// `algorithm = "hpcc"`
@@ -88,9 +88,7 @@ impl HpccConfig {
         within("pint_base", self.pint_base, 1.001, 2.0)?;
         within("pint_probability", self.pint_probability, 0.001, 1.0)?;
         within("header", self.header.unwrap_or(Bytes::ZERO).get(), 0, 256)?;
-        if self.min_rate == Rate::ZERO {
-            return Err(("min_rate", "0 is out of range: at least 1bps is expected".into()));
-        }
+        some_rate("min_rate", self.min_rate)?;
         if self.base_rtt == Some(Delta::ZERO) {
             return Err(("base_rtt", "0 is out of range: a time is expected".into()));
         }
@@ -263,8 +261,7 @@ impl RateController for Hpcc {
     }
 
     fn window(&self) -> Option<Bytes> {
-        let bits = u128::from(self.rate) * u128::from(self.base_rtt.ps()) / 1_000_000_000_000;
-        Some(Bytes::new(((bits / 8) as u64).max(1)))
+        Some(round_trip(self.rate(), self.base_rtt))
     }
 
     fn wants(&self) -> Option<Wanted> {

@@ -244,9 +244,17 @@ impl CongestionConfig {
         )
     }
 
-    /// Whether a controller asks for more of its [`Way`] than the line rate.
-    pub fn needs_way(&self) -> bool {
-        !matches!(self, CongestionConfig::None(_) | CongestionConfig::Dcqcn(_))
+    /// Whether a controller asks for the base RTT of its [`Way`],
+    pub fn needs_rtt(&self) -> bool {
+        matches!(
+            self,
+            CongestionConfig::Dctcp(_) | CongestionConfig::Hpcc(_) | CongestionConfig::Swift(_)
+        )
+    }
+
+    /// and for its hops.
+    pub fn needs_hops(&self) -> bool {
+        matches!(self, CongestionConfig::Swift(_))
     }
 }
 
@@ -392,6 +400,19 @@ impl RateController for RateControl {
 
 /// Messages about keys that are out of range.
 type Check = Result<(), (&'static str, String)>;
+
+/// A rate that must not be 0.
+fn some_rate(key: &'static str, rate: Rate) -> Check {
+    match rate {
+        Rate::ZERO => Err((key, "0 is out of range: at least 1bps is expected".into())),
+        _ => Ok(()),
+    }
+}
+
+/// What a rate carries in a round trip: at least a byte.
+fn round_trip(rate: Rate, rtt: Delta) -> Bytes {
+    rate.bytes_in(rtt).max(Bytes::new(1))
+}
 
 /// A key that must lie between two values.
 fn within<T: PartialOrd + std::fmt::Display>(

@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sim_core::{Bytes, Delta, Rate, Time};
 
-use super::{Ack, Check, Gauges, Marks, RateController, Way, within};
+use super::{Ack, Check, Gauges, Marks, RateController, Way, some_rate, within};
 use crate::note::Wanted;
 
 /// `algorithm = "timely"`
@@ -111,10 +111,7 @@ impl TimelyConfig {
             let message = format!("{} is below t_low, {}", self.t_high, self.t_low);
             return Err(("t_high", message));
         }
-        if self.min_rate == Some(Rate::ZERO) {
-            return Err(("min_rate", "0 is out of range: at least 1bps is expected".into()));
-        }
-        Ok(())
+        self.min_rate.map_or(Ok(()), |rate| some_rate("min_rate", rate))
     }
 }
 

@@ -1,7 +1,6 @@
 //! From a [`Spec`] to the shards of a [`Fabric`].
 
 use std::collections::BTreeMap;
-use std::ops::Add;
 use std::sync::Arc;
 
 use sim_core::{Delta, Rate, Time};
@@ -12,7 +11,7 @@ use super::ports::Tables;
 use super::settings::plan_settings;
 use super::shards::Shards;
 use super::spec::{OnDeadlock, Spec};
-use super::ways::Ways;
+use super::ways::{Ways, ecmp_of};
 use super::wiring::{QpInfo, Role, Wire, Wiring};
 use super::{Fabric, Followers, Queue, check, qps, shards};
 use crate::collective::{Executor, NcclConfig};
@@ -158,7 +157,7 @@ pub fn plan(spec: Spec, shards: Shards) -> Result<Plan, BuildError> {
 /// The longest time of a full packet and its ACK in an empty fabric, of all QPs; 0 if no NIC asks.
 fn base_rtt(spec: &Spec, wiring: &Wiring) -> Delta {
     let asks = |nic: &Arc<NicConfig>| {
-        nic.congestion.needs_way() || nic.transport.window == Some(WindowSize::Bdp)
+        nic.congestion.needs_rtt() || nic.transport.window == Some(WindowSize::Bdp)
     };
     if !spec.nics.iter().flatten().any(asks) {
         return Delta::ZERO;
@@ -166,9 +165,7 @@ fn base_rtt(spec: &Spec, wiring: &Wiring) -> Delta {
     let rtt = |qp: usize| {
         let mtu = spec.nics[wiring.qps[qp].source as usize].as_ref().map_or(0, |nic| nic.mtu);
         let pass = |back: bool, wire_len: u64| {
-            let ports = wiring.way(qp, back, |_| None);
-            let wires = ports.iter().map(|port| &wiring.wires[*port as usize]);
-            wires.map(|wire| wire.reach(wire_len)).fold(Delta::ZERO, Delta::add)
+            wiring.time_along(&wiring.way(qp, back, |_| None), wire_len)
         };
         let frames = &wiring.frames;
         let [data, ack] = [frames.data(mtu, false), frames.ack].map(|len| frames.wire_len(len));
@@ -471,11 +468,7 @@ impl Controls {
 
 /// The port by which the data of a READ comes to the host that asks, and by which it asks.
 fn read_port(wiring: &Wiring, qp: usize, switches: &[Switch]) -> u32 {
-    let ecmp = |node: u32| {
-        let port = wiring.topology.ports_of(NodeId(node)).next()?;
-        switches.get(wiring.wires[port.index()].owner as usize).map(|switch| switch.ecmp.clone())
-    };
-    let way = wiring.way(qp, false, ecmp);
+    let way = wiring.way(qp, false, |node| ecmp_of(node, wiring, switches));
     way.last().map_or(0, |last| wiring.wires[*last as usize].peer)
 }
 
@@ -504,7 +497,7 @@ impl<P: Probe> Fabric<P> {
             let way = Way {
                 line_rate: qp.rate.map_or(rate, |limit| limit.min(rate)),
                 base_rtt: wiring.base_rtt,
-                hops: if nic.params.congestion.needs_way() { hops_of(&wiring, index) } else { 0 },
+                hops: if nic.params.congestion.needs_hops() { hops_of(&wiring, index) } else { 0 },
                 mtu: nic.params.config.mtu,
             };
             let control = controls.of(&nic.params, &way, priority);
@@ -514,8 +507,7 @@ impl<P: Probe> Fabric<P> {
                     WindowSize::Bdp => rate.bytes_in(wiring.base_rtt),
                 }));
             let notifies = Notifies::wanted_by(&control);
-            let place = [slot, priority.into()];
-            let mut sender = Sender::new(&nic.params, control, rate, place, window);
+            let mut sender = Sender::new(&nic.params, control, rate, slot, priority, window);
             let of_flow = matches!(qp.role, Role::Flow { .. });
             if qp.is_tcp() {
                 sender.speak_tcp(&nic.params.config.tcp, rate);

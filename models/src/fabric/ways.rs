@@ -111,11 +111,7 @@ impl Ways {
     }
 
     fn follow(&mut self, qp: u32, back: bool, wiring: &Wiring, switches: &[Switch]) {
-        let ecmp = |node: u32| {
-            let port = wiring.topology.ports_of(NodeId(node)).next()?;
-            switches.get(wiring.wires[port.index()].owner as usize).map(|s| s.ecmp.clone())
-        };
-        let way = wiring.way(qp as usize, back, ecmp);
+        let way = wiring.way(qp as usize, back, |node| ecmp_of(node, wiring, switches));
         let first = self.ports.len() as u32;
         self.ports.extend(&way[1..]);
         self.ports.push(NONE);
@@ -180,6 +176,12 @@ fn step(
         (hops, None) => hops[hash(hops.len())],
     };
     Some(arrival.first_port + u32::from(hop))
+}
+
+/// What a switch hashes by; none of other nodes.
+pub(super) fn ecmp_of(node: u32, wiring: &Wiring, switches: &[Switch]) -> Option<Ecmp> {
+    let port = wiring.topology.ports_of(NodeId(node)).next()?;
+    switches.get(wiring.wires[port.index()].owner as usize).map(|switch| switch.ecmp.clone())
 }
 
 /// The number of the switch that an address is joined to.

@@ -1,5 +1,6 @@
 //! What never changes while a fabric runs, shared by all shards.
 
+use std::ops::Add;
 use std::sync::Arc;
 
 use sim_core::{Bytes, Delta, Rate, Time};
@@ -59,6 +60,12 @@ pub struct Wiring {
 }
 
 impl Wiring {
+    /// How long one frame takes along `ports`, if it waits nowhere.
+    pub(crate) fn time_along(&self, ports: &[u32], wire_len: u64) -> Delta {
+        let times = ports.iter().map(|port| self.wires[*port as usize].reach(wire_len));
+        times.fold(Delta::ZERO, Add::add)
+    }
+
     /// Ranks that finish at some time: of collectives, and of workloads.
     pub fn finishing_ranks(&self) -> u64 {
         let plain = self.jobs.iter().filter(|job| job.called.is_none());

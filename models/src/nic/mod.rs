@@ -151,7 +151,8 @@ impl Sender {
         params: &NicParams,
         control: RateControl,
         line_rate: Rate,
-        [slot, priority]: [u32; 2],
+        slot: u32,
+        priority: u8,
         window: Option<Bytes>,
     ) -> Self {
         let config = &params.config.transport;
@@ -180,7 +181,7 @@ impl Sender {
             window,
             starts_at: Time::ZERO,
             slot,
-            priority: priority as u8,
+            priority,
             timer_armed: false,
             finished_at: None,
             retransmitted_bytes: 0,

@@ -185,10 +185,8 @@ impl<'a, P: Probe> Context<'a, P> {
         let ideal = info.bytes.filter(|_| !info.is_tcp()).map(|bytes| {
             let mtu = self.plan.spec.nics[info.source as usize].as_ref().map_or(4096, |n| n.mtu);
             let asking = if info.transport == Transport::RcRead {
-                let ports = wiring.way(qp, true, |_| None);
                 let wire_len = wiring.frames.wire_len(wiring.frames.data(0, true));
-                let times = ports.iter().map(|port| wiring.wires[*port as usize].reach(wire_len));
-                times.fold(Delta::ZERO, std::ops::Add::add)
+                wiring.time_along(&wiring.way(qp, true, |_| None), wire_len)
             } else {
                 Delta::ZERO
             };
