@@ -62,6 +62,13 @@ impl<T: Copy + Default> Fifo<T> {
         (self.slots, self.head) = (slots.into_boxed_slice(), 0);
     }
 
+    /// Gives its room back if none waits.
+    pub fn shrink(&mut self) {
+        if self.is_empty() {
+            *self = Fifo::default();
+        }
+    }
+
     /// The first value.
     #[inline]
     pub fn front(&self) -> Option<&T> {

@@ -70,6 +70,11 @@ impl Pipe {
         Pipe { frames: Fifo::default(), loss: loss.map(loss_of) }
     }
 
+    /// Gives the room for frames back if there are none.
+    pub fn shrink(&mut self) {
+        self.frames.shrink();
+    }
+
     /// Puts a frame on the cable; returns when to look if the cable was empty.
     #[inline]
     pub fn push(&mut self, arrival: Time, packet: &Packet) -> Option<Time> {

@@ -331,6 +331,12 @@ pub struct Port {
 }
 
 impl Port {
+    /// Gives the room for frames back where there are none.
+    pub(crate) fn shrink(&mut self) {
+        self.rx.pipe.shrink();
+        self.queues.iter_mut().for_each(|queue| queue.packets.shrink());
+    }
+
     pub(crate) fn new(
         tx: Transmitter,
         rx: Arrivals,

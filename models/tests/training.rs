@@ -192,7 +192,9 @@ proptest! {
         }
         let (tp, pp, dp) = (job.tp_wait_s, job.pp_wait_s, job.dp_wait_s);
         prop_assert!((tp > 0.0) == (case.tp > 1) && (pp > 0.0) == (case.pp > 1));
-        prop_assert!((dp > 0.0) == (case.dp > 1));
+        // gradients may be there before what tensor parallelism waits for
+        let hidden = case.overlap && case.tp > 1;
+        prop_assert!(if dp > 0.0 { case.dp > 1 } else { case.dp == 1 || hidden }, "{dp}");
         // jobs of workloads are no collectives of their own
         prop_assert!(report.collectives.is_empty());
     }

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use sim_core::{Delta, Time};
 
 use super::reads::READ;
-use super::ready::{activate, finish, next_slot, window_full};
+use super::ready::{activate, next_slot, window_full};
 use super::{Cause, Event, Fabric, Queue, Role};
 use crate::congestion::{RateControl, RateController};
 use crate::counters::DropReason;
@@ -61,11 +61,7 @@ impl<P: Probe> Fabric<P> {
         let busy = busy_until >= agenda.now();
         let control = state.nonempty() & allowed != 0 || state.pfc_waits();
         let arbiter = &self.nics[nic].arbiter;
-        let open = |slot| {
-            let sender = &self.senders[arbiter.qp(slot) as usize];
-            paused & (1 << sender.priority) == 0
-        };
-        let ready = arbiter.any_ready() && (paused == 0 || arbiter.next(open).is_some());
+        let ready = arbiter.any_ready(paused);
         let dma = self.nics[nic].dma.map(|dma| &self.dmas[dma as usize]);
         let turn = dma.and_then(|dma| dma.turn(port)).unwrap_or(Time::ZERO);
         if busy && control {
@@ -90,8 +86,10 @@ impl<P: Probe> Fabric<P> {
     ) -> Option<Packet> {
         let Nic { params, arbiter, counters, dma, .. } = &mut self.nics[nic];
         while let Some(slot) = arbiter.due(now) {
-            let sender = &mut self.senders[arbiter.qp(slot) as usize];
-            if sender.state == SenderState::Waiting {
+            let sender = self.senders.get_mut(arbiter.qp(slot) as usize);
+            if let Some(sender) = sender
+                && sender.state == SenderState::Waiting
+            {
                 sender.state = SenderState::Idle;
                 activate(sender, arbiter, now, params);
             }
@@ -99,8 +97,9 @@ impl<P: Probe> Fabric<P> {
         // windows that follow rates open with them
         for _ in 0..arbiter.blocked() {
             let Some(slot) = arbiter.unblock() else { break };
-            let sender = &mut self.senders[arbiter.qp(slot) as usize];
-            activate(sender, arbiter, now, params);
+            if let Some(sender) = self.senders.get_mut(arbiter.qp(slot) as usize) {
+                activate(sender, arbiter, now, params);
+            }
         }
         let slot = next_slot(&mut self.senders, arbiter, paused, now, params)?;
         let reads = match *dma {
@@ -144,7 +143,6 @@ impl<P: Probe> Fabric<P> {
         if segment.again {
             packet.set_again();
             counters.retransmitted_packets += u64::from(!tcp);
-            sender.retransmitted_bytes += u64::from(segment.payload);
         }
         packet.arg = segment.payload;
         packet.dscp = dscp;
@@ -152,7 +150,12 @@ impl<P: Probe> Fabric<P> {
         arbiter.clear_ready(slot);
         sender.state = SenderState::Idle;
         activate(sender, arbiter, now, params);
-        if let Some(wanted) = sender.transport.wants {
+        let wants = sender.transport.wants;
+        if segment.again {
+            let record = self.senders.record_mut(qp as usize);
+            record.retransmitted_bytes += u64::from(segment.payload);
+        }
+        if let Some(wanted) = wants {
             packet.set_note(self.stamp(now, wanted));
         }
         self.arm_timer(nic, port, qp, agenda);
@@ -194,7 +197,10 @@ impl<P: Probe> Fabric<P> {
                 self.read_timer(index, qp & !READ, agenda);
                 continue;
             }
-            let sender = &mut self.senders[qp as usize];
+            let Some(sender) = self.senders.get_mut(qp as usize) else {
+                timers.pop();
+                continue;
+            };
             let at = sender.requester.timeout_at();
             if at > now {
                 if at == Time::MAX {
@@ -224,7 +230,7 @@ impl<P: Probe> Fabric<P> {
                 timers.pop();
                 counters.req_transport_retries_exceeded += 1;
                 let of_flow = matches!(self.wiring.qps[qp as usize].role, Role::Flow { .. });
-                finish(sender, SenderState::Failed, arbiter, now);
+                self.finish(index, qp, now, true);
                 self.tally.failed += 1;
                 if of_flow {
                     self.tally.count_finished(now, 1);
@@ -251,17 +257,18 @@ impl<P: Probe> Fabric<P> {
             return;
         }
         self.tally.last_activity = now;
-        let Nic { params, arbiter, starts, start_at, .. } = &mut self.nics[index];
-        *start_at = Time::MAX;
+        self.nics[index].start_at = Time::MAX;
         let mut reads = Vec::new();
-        while let Some(&(start, qp)) = starts.front()
+        while let Some(&(start, qp)) = self.nics[index].starts.front()
             && start <= now
         {
-            starts.pop_front();
+            self.nics[index].starts.pop_front();
             if self.receivers[qp as usize].read.is_some() {
                 reads.push(qp);
                 continue;
             }
+            self.open(qp as usize);
+            let Nic { params, arbiter, .. } = &mut self.nics[index];
             let sender = &mut self.senders[qp as usize];
             let mtu = u64::from(sender.transport.mtu);
             let bytes = self.wiring.qps[qp as usize].bytes.unwrap_or(mtu << 31);
@@ -298,7 +305,7 @@ impl<P: Probe> Fabric<P> {
             }
             let qp = &wiring.qps[follower as usize];
             let at = agenda.now().saturating_add(qp.start.since(Time::ZERO));
-            self.senders[follower as usize].starts_at = at;
+            self.senders.record_mut(follower as usize).starts_at = at;
             let read = self.receivers[follower as usize].read.as_ref();
             let port = read.map_or(qp.source_port, |read| read.port);
             let nic = self.nic_of(port);
@@ -506,10 +513,10 @@ impl<P: Probe> Fabric<P> {
         let port = self.wiring.qps[packet.qp as usize].source_port;
         let nic = self.nic_of(port);
         let Nic { params, arbiter, counters, .. } = &mut self.nics[nic];
-        let sender = &mut self.senders[packet.qp as usize];
-        if sender.finished_at.is_some() {
+        let finished = self.senders.record(packet.qp as usize).finished_at().is_some();
+        let Some(sender) = self.senders.get_mut(packet.qp as usize).filter(|_| !finished) else {
             return self.notes.free(packet.note());
-        }
+        };
         let before = sender.requester.unacknowledged();
         let progress = match packet.kind {
             Kind::Ack => sender.requester.on_ack(now, packet.psn, &sender.transport),
@@ -541,7 +548,7 @@ impl<P: Probe> Fabric<P> {
         let of_flow = matches!(self.wiring.qps[packet.qp as usize].role, Role::Flow { .. });
         let completed = sender.requester.take_completed();
         if progress == Progress::Complete && of_flow {
-            finish(sender, SenderState::Idle, arbiter, now);
+            self.finish(nic, packet.qp, now, false);
             self.tally.count_finished(now, 1);
             if !self.waits_for.is_empty() {
                 self.start_followers(packet.qp, agenda);

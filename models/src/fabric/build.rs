@@ -7,29 +7,28 @@ use sim_core::{Delta, Rate, Time};
 
 use super::host_parts::{dmas, executors};
 use super::jobs::{Planned, planned};
+use super::open::Opener;
 use super::ports::Tables;
 use super::settings::plan_settings;
 use super::shards::Shards;
 use super::spec::{OnDeadlock, Spec};
-use super::ways::{Ways, ecmp_of};
-use super::wiring::{QpInfo, Role, Wire, Wiring};
-use super::{Fabric, Followers, Queue, check, qps, shards};
-use crate::collective::{Executor, NcclConfig};
-use crate::congestion::{RateControl, Way};
+use super::ways::Ways;
+use super::wiring::{Wire, Wiring};
+use super::{Fabric, Followers, check, qps, shards};
+use crate::collective::Executor;
 use crate::error::BuildError;
 use crate::fault::Faults;
 use crate::ids::{NodeId, PortId};
 use crate::load_balance::Ecmp;
 use crate::nic::{
-    Dma, Early, Framing, Nic, NicConfig, NicParams, Notifies, ReadEnd, ReceiveBuffer,
-    ReceiveConfig, Receiver, Sender, WindowSize,
+    Dma, Nic, NicConfig, NicParams, ReceiveBuffer, ReceiveConfig, Senders, WindowSize,
 };
 use crate::note::Notes;
 use crate::probe::Probe;
 use crate::routing::Routes;
 use crate::switch::{BufferPlan, Pipeline, PortPlan, Switch, SwitchConfig, plan_buffer};
 use crate::topology::NodeKind;
-use crate::traffic::{FLOWS_MAX, Transport};
+use crate::traffic::FLOWS_MAX;
 use crate::wire::{Frames, LinkClock};
 
 /// A fabric that can be built: everything is checked.
@@ -368,7 +367,8 @@ impl Plan {
             executors: self.executors.clone(),
             host_at: vec![Time::MAX; self.executors.len()],
             outputs: Vec::new(),
-            senders: Vec::with_capacity(wiring.qps.len()),
+            senders: Senders::with_capacity(wiring.qps.len()),
+            opener: Opener::default(),
             receivers: Vec::with_capacity(wiring.qps.len()),
             waits_for: wiring.followers.waits_for().to_vec(),
             tally: super::Tally::default(),
@@ -446,131 +446,3 @@ const NO_LIMIT: Rate = Rate::from_bps(u64::MAX);
 
 /// The lines of this many ports fit into the second-level cache of a processor.
 const LARGE: usize = 2048;
-
-/// The controllers of new QPs: those of equal NICs and ways share what does not change.
-#[derive(Default)]
-struct Controls {
-    known: Vec<(*const NicParams, Way, u8, RateControl)>,
-}
-
-impl Controls {
-    fn of(&mut self, params: &Arc<NicParams>, way: &Way, priority: u8) -> RateControl {
-        let asked = (Arc::as_ptr(params), *way, priority);
-        let known = self.known.iter().rev().find(|known| (known.0, known.1, known.2) == asked);
-        if let Some((.., control)) = known {
-            return control.clone();
-        }
-        let control = RateControl::new(&params.congestion, way, priority);
-        self.known.push((asked.0, *way, priority, control.clone()));
-        control
-    }
-}
-
-/// The port by which the data of a READ comes to the host that asks, and by which it asks.
-fn read_port(wiring: &Wiring, qp: usize, switches: &[Switch]) -> u32 {
-    let way = wiring.way(qp, false, |node| ecmp_of(node, wiring, switches));
-    way.last().map_or(0, |last| wiring.wires[*last as usize].peer)
-}
-
-/// Switches on the way of a QP's data.
-fn hops_of(wiring: &Wiring, qp: usize) -> u32 {
-    wiring.way(qp, false, |_| None).len() as u32 - 1
-}
-
-impl<P: Probe> Fabric<P> {
-    /// Gives every QP its ends; flows wait in their NICs.
-    fn add_qps(&mut self, shard: u16, nccl: &NcclConfig, reordered: bool) {
-        let wiring = self.wiring.clone();
-        let mut controls = Controls::default();
-        let params: Vec<Arc<NicParams>> = self.nics.iter().map(|nic| nic.params.clone()).collect();
-        let places = |qp: &QpInfo| {
-            let port = wiring.topology.addresses()[qp.target_address as usize].ports[0];
-            let owner = wiring.wires[port.index()].owner;
-            params[owner as usize].config.transport.ooo_data_placement
-        };
-        for (index, qp) in wiring.qps.iter().enumerate() {
-            let wire = &wiring.wires[qp.source_port as usize];
-            let nic = &mut self.nics[wire.owner as usize];
-            let slot = nic.arbiter.register(index as u32);
-            let priority = nic.params.priority[usize::from(qp.dscp)];
-            let rate = wire.clock.rate();
-            let way = Way {
-                line_rate: qp.rate.map_or(rate, |limit| limit.min(rate)),
-                base_rtt: wiring.base_rtt,
-                hops: if nic.params.congestion.needs_hops() { hops_of(&wiring, index) } else { 0 },
-                mtu: nic.params.config.mtu,
-            };
-            let control = controls.of(&nic.params, &way, priority);
-            let window =
-                qp.window.or(nic.params.config.transport.window.map(|window| match window {
-                    WindowSize::Bytes(bytes) => bytes,
-                    WindowSize::Bdp => rate.bytes_in(wiring.base_rtt),
-                }));
-            let notifies = Notifies::wanted_by(&control);
-            let mut sender = Sender::new(&nic.params, control, rate, slot, priority, window);
-            let of_flow = matches!(qp.role, Role::Flow { .. });
-            if qp.is_tcp() {
-                sender.speak_tcp(&nic.params.config.tcp, rate);
-            }
-            if !of_flow && !qp.is_tcp() {
-                sender.transport.ack_timeout = nccl.ack_timeout();
-                sender.transport.retry_cnt = nccl.ib_retry_cnt as u8;
-            }
-            let waits = wiring.followers.waits(index);
-            sender.starts_at = if waits { Time::MAX } else { qp.start };
-            let mut receiver = Receiver::new(sender.transport.recovery);
-            if qp.transport == Transport::RcRead {
-                let transport = &nic.params.config.transport;
-                let asks = ReadEnd::new(
-                    read_port(&wiring, index, &self.switches),
-                    transport.ack_timeout(),
-                    transport.retry_cnt,
-                );
-                receiver.read = Some(Box::new(asks));
-            }
-            sender.transport.framing = match qp.transport {
-                Transport::Rc => Framing::Write,
-                Transport::RcSend => Framing::Send,
-                Transport::RcRead => Framing::ReadResponse,
-                Transport::Tcp => Framing::Tcp,
-            };
-            receiver.early = Early::needed(&sender.transport, places(qp), reordered);
-            if !qp.is_tcp() {
-                receiver.notifies = notifies;
-            }
-            self.receivers.push(receiver);
-            self.senders.push(sender);
-            if qp.transport == Transport::RcRead {
-                // there is nothing to acknowledge: the end that asks has the timer
-                self.senders[index].transport.ack_timeout = Delta::MAX;
-            }
-            let begins = match self.receivers[index].read.as_ref() {
-                Some(read) => read.port,
-                None => qp.source_port,
-            };
-            let begins = &wiring.wires[begins as usize];
-            if of_flow && !waits && wiring.shard_of[begins.node as usize] == shard {
-                self.nics[begins.owner as usize].starts.push_back((qp.start, index as u32));
-            }
-        }
-        for nic in &mut self.nics {
-            nic.starts.make_contiguous().sort_by_key(|(start, _)| *start);
-        }
-    }
-
-    /// Schedules the first flow of every NIC.
-    pub(crate) fn plant(&mut self, agenda: &mut Queue) {
-        for port in 0..self.ports.len() as u32 {
-            if !self.wiring.wires[port as usize].is_switch {
-                self.watch_starts(port, agenda);
-                self.plant_pause_storm(port, agenda);
-            }
-        }
-        for node in 0..self.wiring.shard_of.len() {
-            if self.wiring.shard_of[node] == self.shard {
-                self.watch_host(node as u32, agenda);
-            }
-        }
-        self.plant_faults(agenda);
-    }
-}

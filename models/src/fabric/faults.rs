@@ -67,9 +67,10 @@ impl<P: Probe> Fabric<P> {
             let nic = &mut self.nics[wire.owner as usize];
             nic.params = settings.nics[number].clone();
             let (params, qps) = (nic.params.clone(), nic.arbiter.qps().to_vec());
-            for qp in qps {
+            for (slot, qp) in (0..).zip(qps) {
                 let dscp = usize::from(wiring.qps[qp as usize].dscp);
-                self.senders[qp as usize].priority = params.priority[dscp];
+                self.senders.set_priority(qp as usize, params.priority[dscp]);
+                nic.arbiter.set_priority(slot, params.priority[dscp]);
             }
             self.silence(port, !params.pfc_priorities, agenda);
         }

@@ -32,7 +32,7 @@ impl<P: Probe> Fabric<P> {
             prefetch(&state.tx);
             match packet.kind {
                 Kind::Data => prefetch(&self.receivers[packet.qp as usize]),
-                _ => prefetch(&self.senders[packet.qp as usize]),
+                _ => self.senders.prefetch(packet.qp as usize),
             }
             return;
         }

@@ -21,6 +21,7 @@ mod jobs;
 mod lazy;
 mod notes;
 mod observe;
+mod open;
 mod path;
 mod pauses;
 mod pipelines;
@@ -58,12 +59,13 @@ pub use wiring::{DmaInfo, QpInfo, Role, Wire, Wiring};
 use crate::collective::{Executor, Output};
 use crate::counters::DropReason;
 use crate::ids::PortId;
-use crate::nic::{Dma, Nic, Receiver, Sender};
+use crate::nic::{Dma, Nic, Receiver, Senders};
 use crate::note::{Note, Notes};
 use crate::packet::{Kind, Packet};
 use crate::port::Port;
 use crate::probe::Probe;
 use crate::switch::{Classifier, Mmu, Pipeline, PipelineCounters, PortWred, Switch};
+use open::Opener;
 use standstill::{Standing, Standstill};
 use ways::Ways;
 use wiring::SharedWiring;
@@ -101,7 +103,9 @@ pub struct Fabric<P: Probe = ()> {
     pub(crate) host_at: Vec<Time>,
     /// Scratch.
     pub(crate) outputs: Vec<Output>,
-    pub(crate) senders: Vec<Sender>,
+    pub(crate) senders: Senders,
+    /// What they are made of.
+    pub(crate) opener: Opener,
     pub(crate) receivers: Vec<Receiver>,
     /// By flow: how many others it still waits for; empty if none does.
     pub(crate) waits_for: Vec<u32>,

@@ -93,7 +93,7 @@ impl<P: Probe> Fabric<P> {
         match answer {
             Some(answer) if note.wanted.is_some() => {
                 answer.set_note(number);
-                answer.len += self.senders[packet.qp as usize].transport.header;
+                answer.len += self.receivers[packet.qp as usize].header;
             }
             _ => self.notes.free(number),
         }

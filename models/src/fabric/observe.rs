@@ -7,7 +7,7 @@ use sim_core::{Delta, Rate, Time};
 use super::Fabric;
 use super::ways::Ways;
 use crate::congestion::RateController;
-use crate::nic::{Arbiter, Requester};
+use crate::nic::Arbiter;
 use crate::probe::Probe;
 use crate::traffic::Transport;
 
@@ -100,8 +100,9 @@ impl<P: Probe> Fabric<P> {
     /// Frees what only a fabric that runs needs, so that its report finds room.
     pub(super) fn free_state(&mut self) {
         self.ways = Ways::default();
-        for sender in &mut self.senders {
-            sender.requester = Requester::default();
+        self.senders.free_state();
+        for port in &mut self.ports {
+            port.shrink();
         }
         for nic in &mut self.nics {
             nic.arbiter = Arbiter::default();
@@ -147,13 +148,13 @@ impl<P: Probe> Fabric<P> {
         }
         for (qp, info) in wiring.qps.iter().enumerate() {
             // a READ starts where it is asked for
-            let starter = if owns(info.target) { &other.senders[qp] } else { &self.senders[qp] };
-            let asked_at = starter.starts_at;
+            let starter = if owns(info.target) { &other.senders } else { &self.senders };
+            let asked_at = starter.record(qp).starts_at;
             if owns(info.source) {
-                std::mem::swap(&mut self.senders[qp], &mut other.senders[qp]);
+                self.senders.take_over(&mut other.senders, qp);
             }
             if info.transport == Transport::RcRead {
-                self.senders[qp].starts_at = asked_at;
+                self.senders.record_mut(qp).starts_at = asked_at;
             }
             if owns(info.target) {
                 std::mem::swap(&mut self.receivers[qp], &mut other.receivers[qp]);

@@ -87,6 +87,7 @@ impl<P: Probe> Fabric<P> {
         let qp = packet.qp as usize;
         let port = self.wiring.qps[qp].source_port;
         let index = self.nic_of(port);
+        self.open(qp);
         let Nic { params, arbiter, counters, .. } = &mut self.nics[index];
         let sender = &mut self.senders[qp];
         let was_idle = !sender.requester.has_work();

@@ -3,25 +3,19 @@
 use sim_core::Time;
 
 use crate::congestion::RateController;
-use crate::nic::{Arbiter, NicParams, Sender, SenderState};
+use crate::nic::{Arbiter, NicParams, Sender, SenderState, Senders};
 
 /// The QP whose turn it is, if one may send: its slot.
 #[inline]
 pub(super) fn next_slot(
-    senders: &mut [Sender],
+    senders: &mut Senders,
     arbiter: &mut Arbiter,
     paused: u8,
     now: Time,
     params: &NicParams,
 ) -> Option<u32> {
     loop {
-        let slot = if paused == 0 {
-            arbiter.next(|_| true)
-        } else {
-            let qps = arbiter.qps();
-            let open = |slot: u32| paused & (1 << senders[qps[slot as usize] as usize].priority);
-            arbiter.next(|slot| open(slot) == 0)
-        }?;
+        let slot = arbiter.next(paused)?;
         let sender = &mut senders[arbiter.qp(slot) as usize];
         let closed =
             params.config.transport.window_follows_rate && window_full(sender, params, now);
@@ -34,13 +28,6 @@ pub(super) fn next_slot(
         sender.state = SenderState::Idle;
         activate(sender, arbiter, now, params);
     }
-}
-
-/// A QP has nothing more to do.
-pub(super) fn finish(sender: &mut Sender, state: SenderState, arbiter: &mut Arbiter, now: Time) {
-    sender.state = state;
-    sender.finished_at = Some(now);
-    arbiter.clear_ready(sender.slot);
 }
 
 /// Puts a QP where it belongs after something changed: ready, waiting, blocked or idle.

@@ -8,7 +8,6 @@ use super::{Circle, Fabric, Role, Tally};
 use crate::collective::{Link, Program};
 use crate::error::BuildError;
 use crate::ids::NodeId;
-use crate::nic::SenderState;
 use crate::packet::Kind;
 use crate::probe::Probe;
 use crate::script::Player;
@@ -94,17 +93,20 @@ impl<P: Probe> Outcome<P> {
         self.finished_at(qp).filter(|_| self.has_failed(qp))
     }
 
-    /// The local ACK timeout of a QP, and the time-outs without progress that it survives.
+    /// The local ACK timeout of a QP that has failed, and the time-outs without progress that it survived.
     pub fn retries(&self, qp: usize) -> (Delta, u8) {
-        let transport = &self.fabric.senders[qp].transport;
-        (transport.ack_timeout, transport.retry_cnt)
+        let failed = self.fabric.senders.record(qp).failed.as_ref();
+        match &self.fabric.receivers[qp].read {
+            Some(read) => read.retries(),
+            None => failed.map_or((Delta::MAX, 0), |retries| **retries),
+        }
     }
 
     /// When a QP had nothing more to do: acknowledged, read, or failed.
     pub fn finished_at(&self, qp: usize) -> Option<Time> {
         match &self.fabric.receivers[qp].read {
             Some(read) => read.finished_at,
-            None => self.fabric.senders[qp].finished_at,
+            None => self.fabric.senders.record(qp).finished_at(),
         }
     }
 
@@ -112,7 +114,7 @@ impl<P: Probe> Outcome<P> {
     pub fn has_failed(&self, qp: usize) -> bool {
         match &self.fabric.receivers[qp].read {
             Some(read) => read.failed,
-            None => self.fabric.senders[qp].state == SenderState::Failed,
+            None => self.fabric.senders.record(qp).failed.is_some(),
         }
     }
 

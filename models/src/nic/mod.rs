@@ -11,6 +11,7 @@ mod pacer;
 mod read;
 mod receive;
 mod selective;
+mod senders;
 mod tcp;
 
 use std::cmp::Reverse;
@@ -37,6 +38,7 @@ pub use pacer::{Pacer, Pacing};
 pub use read::ReadEnd;
 pub use receive::{Offered, ReceiveBuffer};
 pub use selective::{Selective, SelectiveConfig};
+pub use senders::{SenderRecord, Senders};
 pub use tcp::TcpReceiver;
 
 use crate::congestion::{
@@ -131,18 +133,12 @@ pub struct Sender {
     pub line_rate: Rate,
     /// Unacknowledged payload that it may have.
     pub window: Option<Bytes>,
-    /// When its flow starts; never, as long as it waits for others.
-    pub starts_at: Time,
     /// Its place at the arbiter of its port.
     pub slot: u32,
     /// Priority of its data.
     pub priority: u8,
     /// Its retransmission timer is in the NIC's queue.
     pub timer_armed: bool,
-    /// When everything was acknowledged, or the QP failed.
-    pub finished_at: Option<Time>,
-    /// Payload bytes sent again.
-    pub retransmitted_bytes: u64,
 }
 
 impl Sender {
@@ -179,12 +175,9 @@ impl Sender {
             state: SenderState::Idle,
             line_rate,
             window,
-            starts_at: Time::ZERO,
             slot,
             priority,
             timer_armed: false,
-            finished_at: None,
-            retransmitted_bytes: 0,
         }
     }
 
@@ -271,8 +264,10 @@ pub struct Receiver {
     pub last_cnp: Option<Time>,
     /// It asks for what it receives.
     pub read: Option<Box<ReadEnd>>,
-    /// How its marks are told, if its algorithm wants that otherwise than its NIC does.
+    /// How its marks are told, if its algorithm wants that otherwise than its NIC does,
     pub notifies: Notifies,
+    /// and the bytes that what packets bring back takes in ACKs.
+    pub header: u16,
 }
 
 /// How the receiving end of a QP tells of marks.

@@ -50,6 +50,11 @@ impl ReadEnd {
         self.timeout_at = Time::MAX;
     }
 
+    /// How long it waits, and how often at most it asks again.
+    pub fn retries(&self) -> (Delta, u8) {
+        (self.timeout, self.retry_cnt)
+    }
+
     /// When it asks again if nothing comes.
     pub fn timeout_at(&self) -> Time {
         self.timeout_at

@@ -27,10 +27,9 @@ fn report<P: Probe>(outcome: &Outcome<P>, plan: &Plan, number: u32) -> Collectiv
         Role::Data { job, .. } | Role::Cts { job, .. } => job == number,
         Role::Flow { .. } | Role::Line { .. } => false,
     };
-    let senders = plan.wiring.qps.iter().zip(&fabric.senders);
-    let failed = senders
-        .filter(|(qp, _)| of_job(qp.role))
-        .any(|(_, sender)| sender.state == crate::nic::SenderState::Failed);
+    let senders = plan.wiring.qps.iter().zip(fabric.senders.records());
+    let failed =
+        senders.filter(|(qp, _)| of_job(qp.role)).any(|(_, sender)| sender.failed.is_some());
     let [repeats, timed] = job.repeats();
     let end = |repeat: u32| {
         let ends = of_hosts().filter_map(|executor| executor.ends(number).get(repeat as usize));

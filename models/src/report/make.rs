@@ -151,7 +151,7 @@ impl<'a, P: Probe> Context<'a, P> {
     fn flow(&self, qp: usize, names: &Names) -> FlowReport {
         let wiring = &self.plan.wiring;
         let info = &wiring.qps[qp];
-        let (sender, receiver) = (&self.fabric.senders[qp], &self.fabric.receivers[qp]);
+        let (sender, receiver) = (self.fabric.senders.record(qp), &self.fabric.receivers[qp]);
         let name = |node: u32| names.nodes[node as usize].clone();
         let job = match info.role {
             Role::Data { job, .. } => Some(job),

@@ -5,7 +5,6 @@ use sim_core::Time;
 
 use super::FlowStatus;
 use crate::fabric::{Outcome, Plan, Role};
-use crate::nic::SenderState;
 use crate::probe::Probe;
 
 /// One GOAL schedule.
@@ -61,10 +60,11 @@ fn report<P: Probe>(
     let rank_time_s: Vec<Option<f64>> =
         records.iter().map(|(done, record)| time((*done, record.end))).collect();
     let all = rank_time_s.iter().all(Option::is_some);
-    let failed = plan.wiring.qps.iter().zip(&outcome.fabric.senders).any(|(qp, sender)| {
-        matches!(qp.role, Role::Line { workload, .. } if workload == number)
-            && sender.state == SenderState::Failed
-    });
+    let failed =
+        plan.wiring.qps.iter().zip(outcome.fabric.senders.records()).any(|(qp, sender)| {
+            matches!(qp.role, Role::Line { workload, .. } if workload == number)
+                && sender.failed.is_some()
+        });
     let mut hosts: Vec<u32> = workload.ranks.iter().map(|rank| rank.host.0).collect();
     hosts.sort_unstable();
     hosts.dedup();

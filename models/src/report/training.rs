@@ -6,7 +6,7 @@ use sim_core::{Delta, Time};
 use super::{FlowStatus, Name};
 use crate::collective::Job;
 use crate::fabric::{Outcome, Plan, Role};
-use crate::nic::SenderState;
+use crate::nic::SenderRecord;
 use crate::probe::Probe;
 use crate::script::Record;
 use crate::training::{CLASS_NAMES, Class, Schedule, TrainingPlan};
@@ -406,8 +406,8 @@ impl<'a, P: Probe> Made<'a, P> {
             }
             Role::Flow { .. } | Role::Line { .. } => false,
         };
-        let senders = self.plan.wiring.qps.iter().zip(&self.outcome.fabric.senders);
-        let failed = |(_, sender): (_, &crate::nic::Sender)| sender.state == SenderState::Failed;
+        let senders = self.plan.wiring.qps.iter().zip(self.outcome.fabric.senders.records());
+        let failed = |(_, sender): (_, &SenderRecord)| sender.failed.is_some();
         match (senders.filter(|(qp, _)| of_training(qp.role)).any(failed), self.is_done) {
             (true, _) => FlowStatus::QpError,
             (false, true) => FlowStatus::Completed,

@@ -305,7 +305,9 @@ impl Topology {
     /// The port of this name.
     pub fn find_port(&self, name: &str) -> Option<PortId> {
         let nodes = (0..).map(NodeId).zip(&self.nodes);
-        let near = nodes.filter(|(_, node)| name.starts_with(&node.name));
+        let near = nodes.filter(|(_, node)| {
+            name.strip_prefix(&*node.name).is_some_and(|rest| rest.starts_with([':', '/']))
+        });
         let mut ports = near.flat_map(|(id, _)| self.ports_of(id));
         ports.find(|port| self.port_name(*port) == name)
     }

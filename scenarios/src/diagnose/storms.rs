@@ -13,6 +13,9 @@ use super::finding;
 pub(super) fn findings(report: &Report, plan: &Plan) -> Vec<Finding> {
     let found = report.pfc_wd.iter().take(LISTED).map(|queue| stormed(queue, report.pfc_wd.len()));
     let mut findings: Vec<Finding> = found.collect();
+    if plan.spec.nics.iter().flatten().all(|nic| nic.pause_storm.is_none()) {
+        return findings;
+    }
     let unseen = report.ports.iter().filter(|port| {
         report.pfc_wd.iter().all(|queue| queue.peer != port.port) && port.tx_pause_frames > 0
     });

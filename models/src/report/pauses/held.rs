@@ -54,7 +54,7 @@ fn held_by<P: Probe>(
     qp: usize,
     spans: &mut Vec<(Time, Time, u32)>,
 ) -> Held {
-    let (sender, receiver) = (&outcome.fabric.senders[qp], &outcome.fabric.receivers[qp]);
+    let (sender, receiver) = (outcome.fabric.senders.record(qp), &outcome.fabric.receivers[qp]);
     let info = &plan.wiring.qps[qp];
     let done = info.bytes == Some(receiver.delivered_bytes);
     let until = if done { receiver.last_delivery } else { outcome.end };

@@ -18,27 +18,32 @@ pub(super) fn read<P: Probe>(outcome: &Outcome<P>) -> Pauses {
     let truncated_at =
         log.marks.last().filter(|_| log.count > MARKS_MAX as u64).map(|last| last.time);
     let mut end = outcome.end;
-    let mut marks = log.marks.clone();
     if let Some(at) = truncated_at {
-        marks.retain(|mark| mark.time < at);
         end = end.min(at);
     }
-    // those of a port stay in their order
-    marks.sort_by_key(slot);
+    // places of marks: those of a port stay in their order
+    let known = log.marks.partition_point(|mark| truncated_at.is_none_or(|at| mark.time < at));
+    let marks = &log.marks[..known];
+    let mut order: Vec<u32> = (0..known as u32).collect();
+    order.sort_by_key(|place| slot(&marks[*place as usize]));
+    let order = || order.iter().map(|place| &marks[*place as usize]);
     let is_xoff = |mark: &&Mark| matches!(mark.what, What::Xoff(_));
-    let xoffs = marks.iter().filter(is_xoff).filter_map(|mark| match mark.what {
+    let mut xoffs: Vec<Xoff> = Vec::with_capacity(order().filter(is_xoff).count());
+    xoffs.extend(order().filter_map(|mark| match mark.what {
         What::Xoff(cause) => Some((slot(mark), mark.time, cause)),
         _ => None,
-    });
-    let xoffs: Vec<Xoff> = xoffs.collect();
+    }));
+    let begins = marks.iter().filter(|mark| mark.what == What::Begin).count();
     let ports = topology.ports();
     let mut pauses = Pauses {
         names: (0..ports.len() as u32).map(|p| topology.port_name(PortId(p)).into()).collect(),
         peers: ports.iter().map(|port| (port.peer.0, is_host(fabric, port.peer.0))).collect(),
+        episodes: Vec::with_capacity(begins),
+        causes: Vec::with_capacity(begins),
         truncated_at,
         ..Pauses::default()
     };
-    let mut marks = marks.iter().filter(|mark| !is_xoff(mark)).peekable();
+    let mut marks = order().filter(|mark| !is_xoff(mark)).peekable();
     while let Some(mark) = marks.next() {
         if mark.what != What::Begin {
             continue;
@@ -63,6 +68,12 @@ pub(super) fn read<P: Probe>(outcome: &Outcome<P>) -> Pauses {
             before.sent = before.sent.min(from);
         }
     }
+    let slots = (ports.len() * PRIORITIES) as u32;
+    let mut next = pauses.episodes.iter().zip(0..).peekable();
+    pauses.firsts.extend((0..=slots).map(|slot| {
+        while next.next_if(|(episode, _)| episode.slot < slot).is_some() {}
+        next.peek().map_or(begins as u32, |(_, place)| *place)
+    }));
     pauses
 }
 

@@ -106,6 +106,8 @@ pub struct Pauses {
     peers: Vec<(u32, bool)>,
     /// By slot, then by time.
     episodes: Vec<Episode>,
+    /// By slot, and one more: its first episode.
+    firsts: Vec<u32>,
     causes: Vec<Since>,
     roots: Vec<Root>,
     whole: PauseTree,
@@ -218,9 +220,8 @@ impl Pauses {
 
     /// The episodes of a slot.
     fn of_slot(&self, slot: u32) -> &[Episode] {
-        let from = self.episodes.partition_point(|episode| episode.slot < slot);
-        let rest = &self.episodes[from..];
-        &rest[..rest.partition_point(|episode| episode.slot == slot)]
+        let firsts = self.firsts.get(slot as usize..).unwrap_or_default();
+        firsts.first_chunk().map_or(&[], |[from, to]| &self.episodes[*from as usize..*to as usize])
     }
 }
 

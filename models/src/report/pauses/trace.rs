@@ -24,7 +24,7 @@ const ONE: Delta = Delta::from_ps(1);
 impl Pauses {
     /// Finds where most of each episode began, and the tree of the whole run.
     pub(super) fn find_roots(&mut self) {
-        let mut sums = Sums::new();
+        let mut sums = Sums::default();
         let mut all = Vec::with_capacity(self.episodes.len());
         let mut times: Vec<(Root, Delta)> = Vec::new();
         for index in 0..self.episodes.len() as u32 {
@@ -118,10 +118,12 @@ impl Pauses {
             Due::Queue(slot) => slot,
         };
         let [look_from, look_to] = at.map_or([from, to], |at| [at, at.saturating_add(ONE)]);
-        let first = self.episodes.partition_point(|e| (e.slot, e.sent) <= (slot, look_from));
+        let all = self.of_slot(slot);
+        let first = all.partition_point(|episode| episode.sent <= look_from);
         let mut start = from;
-        for (index, other) in (first as u32..).zip(&self.episodes[first..]) {
-            if other.slot != slot || other.from >= look_to {
+        let place = self.firsts[slot as usize] + first as u32;
+        for (index, other) in (place..).zip(&all[first..]) {
+            if other.from >= look_to {
                 break;
             }
             if other.sent <= look_from {

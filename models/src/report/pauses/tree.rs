@@ -119,11 +119,27 @@ impl PauseTree {
     }
 }
 
-/// What is summed up, by root.
-pub(super) type Sums = BTreeMap<Root, Sum>;
+/// What is summed up.
+#[derive(Default)]
+pub(super) struct Sums {
+    sums: Vec<(Root, Sum)>,
+    /// Place in `sums` by root.
+    places: BTreeMap<u64, u32>,
+}
+
+impl Sums {
+    fn of(&mut self, root: Root) -> &mut Sum {
+        let number = u64::from(slot(root)) << 8 | root.kind as u64;
+        let place = *self.places.entry(number).or_insert_with(|| {
+            self.sums.push((root, Sum::default()));
+            self.sums.len() as u32 - 1
+        });
+        &mut self.sums[place as usize].1
+    }
+}
 
 #[derive(Default)]
-pub(super) struct Sum {
+struct Sum {
     paused: Delta,
     depth: usize,
     span: Option<(Time, Time)>,
@@ -143,7 +159,7 @@ struct Edge {
 impl Pauses {
     /// Who paused whom between two times.
     pub fn tree(&self, from: Time, to: Time) -> PauseTree {
-        let mut sums = Sums::new();
+        let mut sums = Sums::default();
         for (index, episode) in (0..).zip(&self.episodes) {
             let (start, end) = (episode.from.max(from), episode.to.min(to));
             if start >= end {
@@ -158,7 +174,7 @@ impl Pauses {
     pub(super) fn count(&self, sums: &mut Sums, part: &Part<'_>) {
         let index = part.way[0];
         let slot_of = |index: u32| self.episodes[index as usize].slot;
-        let sum = sums.entry(part.root).or_default();
+        let sum = sums.of(part.root);
         let time = part.to.since(part.from);
         sum.paused += time;
         sum.depth = sum.depth.max(part.way.len());
@@ -174,7 +190,7 @@ impl Pauses {
 
     /// The tree of what was added up to a time.
     pub(super) fn tree_of(&self, sums: Sums, to: Time) -> PauseTree {
-        let mut sums: Vec<(Root, Sum)> = sums.into_iter().collect();
+        let mut sums = sums.sums;
         sums.sort_by_key(|(root, sum)| (std::cmp::Reverse(sum.paused), *root));
         let rest = sums.split_off(sums.len().min(ROOTS_MAX));
         let more = rest.iter().fold(Delta::ZERO, |all, (_, sum)| all + sum.paused);
