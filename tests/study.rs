@@ -344,7 +344,7 @@ fn what_is_wrong_with_a_study_is_told_with_its_line() {
         assert!(message.contains("bad.toml"), "{message}");
     }
     assert!(refused(folder, &["study", "incast"]).contains("a study has `[axes]`"));
-    assert!(refused(folder, &["report", "."]).contains("there is no study here"));
+    assert!(refused(folder, &["report", "."]).contains("there is no run and no study here"));
     let left: Vec<_> = fs::read_dir(folder).unwrap().collect();
     assert_eq!(left.len(), 1, "nothing was written");
 }

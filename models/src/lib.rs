@@ -13,7 +13,9 @@
 //! - [`fabric`]: all components together, and the only place where events are told apart
 //! - [`dependency`]: which buffers can wait for which; what is seen without running
 //! - [`counters`], [`probe`], [`report`]: what is observed
+//! - [`capture`]: frames as files of packets
 
+pub mod capture;
 pub mod collective;
 pub mod congestion;
 pub mod counters;

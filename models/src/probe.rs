@@ -11,6 +11,9 @@ pub trait Probe: Default + Send {
     /// Calls come in the order of time over all ports; else only those of each port do, and the run
     /// is faster.
     const IN_ORDER: bool = true;
+    /// A message of so many bytes is posted on a QP, in packets of at most `mtu`.
+    #[inline]
+    fn post(&mut self, _qp: u32, _bytes: u64, _mtu: u16) {}
     /// The first bit of a frame leaves `port`.
     #[inline]
     fn transmit(&mut self, _now: Time, _port: PortId, _packet: &Packet) {}

@@ -19,6 +19,7 @@
 //! - [`sweep`], [`collectives`], [`nccl_tests`]: sizes of a collective, and the table of nccl-tests
 //! - [`import`]: other tools' files; [`packed`]: unpacks them
 
+pub mod capture;
 pub mod check;
 pub mod clinic;
 pub mod collectives;
@@ -26,6 +27,7 @@ pub mod diagnose;
 pub mod expect;
 pub mod import;
 pub mod init;
+pub mod keys;
 pub mod library;
 pub mod load;
 pub mod nccl_tests;

@@ -107,6 +107,14 @@ pub fn write_json(value: &impl Serialize, mut file: impl Write) -> io::Result<()
 
 /// Writes a file: first beside it, then renamed.
 pub fn write_file(target: &Path, text: impl AsRef<[u8]>) -> Result<(), Complaint> {
+    stream_file(target, |file| file.write_all(text.as_ref()))
+}
+
+/// The same, piece by piece.
+pub fn stream_file(
+    target: &Path,
+    fill: impl FnOnce(&mut fs::File) -> io::Result<()>,
+) -> Result<(), Complaint> {
     let fail = |error: std::io::Error| Complaint(format!("error: {}: {error}", target.display()));
     let parent = match target.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -116,7 +124,7 @@ pub fn write_file(target: &Path, text: impl AsRef<[u8]>) -> Result<(), Complaint
         return Err(Complaint(format!("error: {}: there is no such folder", parent.display())));
     }
     let mut file = readable(&mut tempfile::Builder::new()).tempfile_in(parent).map_err(fail)?;
-    file.write_all(text.as_ref()).map_err(fail)?;
+    fill(file.as_file_mut()).map_err(fail)?;
     file.persist(target).map_err(|error| fail(error.error))?;
     Ok(())
 }

@@ -4,12 +4,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use models::collective::Link;
-use models::fabric::{self, Outcome, Plan, QpInfo, Role, Running, Shards};
-use models::report::{self, AssumedFigure, OutcomeKind, Pauses, Report, Series, Severity};
+use models::fabric::{self, Outcome, Owner, Plan, QpInfo, Role, Running, Shards};
+use models::report::{self, AssumedFigure, OutcomeKind, Pauses, Report, Series, Severity, Steps};
 use rayon::prelude::*;
 use rustix::time::{ClockId, clock_gettime};
 use sim_core::Fingerprint;
 
+use crate::capture::{Captures, Written};
 use crate::diagnose;
 use crate::quick;
 use crate::resolve::{Complaint, Loaded};
@@ -59,8 +60,12 @@ pub struct Finished {
     pub series: Series,
     /// Its pauses.
     pub pauses: Pauses,
+    /// What its lanes noted, if that was asked for (`Plan::note_steps`).
+    pub steps: Steps,
     /// By size that was to be run quickly and was not: why.
     pub notes: Vec<String>,
+    /// Files of frames of the last size.
+    pub captures: Vec<Written>,
 }
 
 /// How scenarios are run.
@@ -96,7 +101,20 @@ pub fn run_all(
     how: How,
     owner: &(dyn Fn(&Running) -> Verdict + Sync),
 ) -> Result<Finished, Complaint> {
+    run_captured(loaded, plans, threads, how, &Captures::default(), owner)
+}
+
+/// The same, and writes frames of the last one to files.
+pub fn run_captured(
+    loaded: &Loaded,
+    plans: Vec<Plan>,
+    threads: usize,
+    how: How,
+    captures: &Captures,
+    owner: &(dyn Fn(&Running) -> Verdict + Sync),
+) -> Result<Finished, Complaint> {
     let begin = Instant::now();
+    let last = plans.len() - 1;
     let delivered: Vec<AtomicU64> = plans.iter().map(|_| AtomicU64::new(0)).collect();
     let one = |(index, plan): (usize, Plan)| {
         let watch = |running: &Running| {
@@ -106,14 +124,22 @@ pub fn run_all(
                 delivered.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum();
             owner(&all)
         };
+        let mut written = Vec::new();
         let (run, note) = match how.quick {
             true => quick::run(loaded, plan, watch)?,
+            false if index == last && !captures.requests.is_empty() => {
+                let captured = captured(loaded, plan, captures, watch)?;
+                written = captured.1;
+                (captured.0, None)
+            }
             false => (run(loaded, plan, watch)?, None),
         };
         delivered[index].store(run.outcome.fabric.delivered_bytes(), Ordering::Relaxed);
         let series = report::series(&run.outcome, &run.plan);
         let notes = note.into_iter().collect();
-        Ok(Finished { plan: run.plan, report: run.report, series, pauses: run.pauses, notes })
+        let steps = report::steps(&run.outcome, &run.plan);
+        let (plan, report, pauses) = (run.plan, run.report, run.pauses);
+        Ok(Finished { plan, report, series, pauses, steps, notes, captures: written })
     };
     let runs = plans.len();
     let numbered = plans.into_iter().enumerate();
@@ -202,19 +228,46 @@ pub fn run(
     Ok(run)
 }
 
+/// The same, and writes frames to files.
+fn captured(
+    loaded: &Loaded,
+    plan: Plan,
+    captures: &Captures,
+    owner: impl FnMut(&Running) -> Verdict + Send,
+) -> Result<(Run, Vec<Written>), Complaint> {
+    let mut written = Vec::new();
+    let mut run = run_by(loaded, plan, owner, |plan, owner| {
+        let (outcome, files) = captures.run(plan, owner)?;
+        written = files;
+        outcome.map_err(|error| loaded.complaint(error))
+    })?;
+    run.report.findings = diagnose::findings(&run.report, &run.plan, &run.outcome, &run.pauses);
+    Ok((run, written))
+}
+
 /// Runs `plan` and finds nothing out about it.
 pub(crate) fn run_bare(
     loaded: &Loaded,
     plan: Plan,
+    owner: impl FnMut(&Running) -> Verdict + Send,
+) -> Result<Run, Complaint> {
+    run_by(loaded, plan, owner, |plan, owner| {
+        fabric::run(plan, owner).map_err(|error| loaded.complaint(error))
+    })
+}
+
+fn run_by(
+    loaded: &Loaded,
+    plan: Plan,
     mut owner: impl FnMut(&Running) -> Verdict + Send,
+    simulate: impl FnOnce(&Plan, Owner<'_>) -> Result<Outcome, Complaint>,
 ) -> Result<Run, Complaint> {
     let (wall, cpu) = (Instant::now(), cpu_seconds(plan.shards));
     let mut verdict = Verdict::GoOn;
-    let outcome = fabric::run(&plan, |running| {
+    let outcome = simulate(&plan, &mut |running| {
         verdict = owner(running);
         verdict == Verdict::GoOn
-    });
-    let outcome = outcome.map_err(|error| loaded.complaint(error))?;
+    })?;
     let violations = outcome.violations();
     if !violations.is_empty() {
         let list = violations.join("\n  ");

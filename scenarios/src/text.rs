@@ -78,7 +78,7 @@ pub(crate) fn bytes(count: f64) -> String {
 }
 
 /// `128 MiB`, as sizes of messages are read; other sizes as they are.
-pub(crate) fn binary(bytes: u64) -> String {
+pub fn binary(bytes: u64) -> String {
     let units = [("GiB", 1u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     match units.into_iter().find(|(_, unit)| bytes >= *unit && bytes.is_multiple_of(*unit)) {
         Some((name, unit)) => format!("{} {name}", bytes / unit),

@@ -11,6 +11,7 @@ mod interrupt;
 mod list;
 mod measured;
 mod nccl_test;
+mod pcap_stats;
 mod progress;
 mod report;
 mod run;
@@ -20,6 +21,7 @@ mod sonic;
 mod study;
 mod study_curves;
 mod study_plots;
+mod views;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -50,7 +52,7 @@ enum Command {
     NcclTest(Box<nccl_test::TestArgs>),
     /// Run a scenario at many points: what is best, by how much, and what matters
     Study(Box<study::StudyArgs>),
-    /// Print the answer of a study again, and write its tables and plots
+    /// Write a page about a run, about several beside each other, or about a study
     Report(report::ReportArgs),
     /// Write a commented scenario from a few numbers, to start from
     Init(init::InitArgs),
@@ -70,6 +72,8 @@ enum Command {
     Compare(compare::CompareArgs),
     /// Say what the counters of switches and NICs point to
     Measured(measured::MeasuredArgs),
+    /// Count what is in a capture of packets: QPs, PSNs, NAKs, CNPs, marks, pauses
+    PcapStats(pcap_stats::PcapStatsArgs),
 }
 
 /// What names a scenario and changes it.
@@ -120,6 +124,7 @@ impl Cli {
             Command::Export(args) => args.run(),
             Command::Compare(args) => args.run(),
             Command::Measured(args) => args.run(),
+            Command::PcapStats(args) => args.run(),
         };
         result.unwrap_or_else(|complaint| {
             eprintln!("{complaint}");

@@ -10,25 +10,88 @@ use scenarios::study::journal::{self, Directory};
 use scenarios::study::judge::Verdict;
 use scenarios::study::table::{self, Table};
 use scenarios::study::{Study, answer};
+use viz::RunDir;
 
-use super::{CommandResult, UNFINISHED, print, study_plots};
+use super::{CommandResult, UNFINISHED, print, study_plots, views};
 
 #[derive(Args)]
 pub(super) struct ReportArgs {
-    /// Directory of a study
-    directory: PathBuf,
+    /// Directory of a run or of a study; several runs are compared with the first
+    #[arg(required = true)]
+    directories: Vec<PathBuf>,
+    /// Write the page to this file [default: report.html in the run directory; comparison.html here]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Write the pictures of runs as SVG files into this folder
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
+    /// Write them as PNG files into this folder
+    #[arg(long, value_name = "DIR")]
+    png: Option<PathBuf>,
 }
 
 impl ReportArgs {
     pub(super) fn run(&self) -> CommandResult {
-        if !journal::is_study(&self.directory) {
-            let message = "there is no study here: a directory that `rocesim study` has made is \
-                           expected";
-            return Err(Complaint(format!("error: {}: {message}", self.directory.display())));
+        if let [directory] = self.directories.as_slice()
+            && journal::is_study(directory)
+        {
+            return self.study(directory);
         }
-        let study = journal::study_of(&self.directory)?;
-        Directory::open(&self.directory, &study, true)?;
-        of_study(&study, &self.directory)
+        self.directories.iter().try_for_each(|directory| refuse(directory))?;
+        let mut runs = Vec::new();
+        for directory in &self.directories {
+            runs.push(views::read(directory)?);
+        }
+        name_apart(&mut runs);
+        let (page, file) = match runs.as_slice() {
+            [run] => (views::page(run)?, run.path.join("report.html")),
+            runs => (views::comparison(runs)?, PathBuf::from("comparison.html")),
+        };
+        let file = self.out.clone().unwrap_or(file);
+        output::write_file(&file, page)?;
+        let mut said = format!("report: {}\n", file.display());
+        if self.svg.is_some() || self.png.is_some() {
+            let pictures = views::pictures(&runs)?;
+            said += &views::write_pictures(&pictures, self.svg.as_deref(), self.png.as_deref())?;
+        }
+        print(&said);
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn study(&self, directory: &Path) -> CommandResult {
+        if self.out.is_some() || self.svg.is_some() || self.png.is_some() {
+            let message = "this is a study, whose page and plots are written into its directory: \
+                           --out, --svg and --png are for runs";
+            return Err(Complaint(format!("error: {}: {message}", directory.display())));
+        }
+        let study = journal::study_of(directory)?;
+        Directory::open(directory, &study, true)?;
+        of_study(&study, directory)
+    }
+}
+
+/// Says what a folder without a run is.
+fn refuse(directory: &Path) -> Result<(), Complaint> {
+    let message = if journal::is_study(directory) {
+        "this is a study: runs are compared with runs, and a study has a report of its own"
+    } else if directory.join("report.json").is_file() {
+        return Ok(());
+    } else if directory.join("seeds.json").is_file() {
+        "these are runs of several seeds, of which there are no series: leave out --seeds"
+    } else {
+        "there is no run and no study here: a directory that `rocesim run` or `rocesim study` has \
+         made is expected"
+    };
+    Err(Complaint(format!("error: {}: {message}", directory.display())))
+}
+
+/// Runs whose directories are called the same are called by their paths.
+fn name_apart(runs: &mut [RunDir]) {
+    let names: Vec<String> = runs.iter().map(|run| run.name.clone()).collect();
+    for run in runs {
+        if names.iter().filter(|name| **name == run.name).count() > 1 {
+            run.name = run.path.display().to_string();
+        }
     }
 }
 

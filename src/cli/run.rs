@@ -6,8 +6,10 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use models::capture::{Captured, SNAPLEN};
 use models::fabric::{Plan, Running};
 use models::report::{OutcomeKind, Report};
+use scenarios::capture::{Captures, Request, Written};
 use scenarios::collectives::{self, TableOptions};
 use scenarios::nccl_tests::commented;
 use scenarios::resolve::{self, Complaint, Loaded};
@@ -16,6 +18,7 @@ use scenarios::{clinic, diagnose, expect, output, pause_tree, quick, seeds, text
 use sim_core::{Delta, Time};
 
 use super::progress::Progress;
+use super::views::ViewArgs;
 use super::{CommandResult, INTERRUPTED, ScenarioArgs, UNFINISHED, interrupt, print, print_json};
 
 #[derive(Args)]
@@ -51,6 +54,19 @@ pub(super) struct RunArgs {
     /// Print who paused whom between two times, such as 1ms..2ms; either may be left out
     #[arg(long, value_name = "FROM..TO", value_parser = window, conflicts_with_all = ["json", "seeds"])]
     pauses: Option<[Time; 2]>,
+    /// Write the frames that leave and reach a port to a file, as real packets that Wireshark and
+    /// tcpdump open: LINK is a port (leaf0:3, host2/nic0), a host (host3), or all ports of a switch
+    /// (leaf0:*). FILE.pcapng has names, directions and picoseconds, any other is a pcap with
+    /// nanoseconds. May be repeated; of several sizes the last one is captured. The run takes one
+    /// thread
+    #[arg(long, value_name = "LINK=FILE", conflicts_with_all = ["seeds", "quick"])]
+    pcap: Vec<Request>,
+    /// Bytes of each frame that --pcap keeps; 96 have all headers
+    #[arg(long, value_name = "BYTES", requires = "pcap", default_value_t = SNAPLEN,
+          value_parser = clap::value_parser!(u32).range(14..=i64::from(SNAPLEN)))]
+    snaplen: u32,
+    #[command(flatten)]
+    views: ViewArgs,
     /// Print no progress
     #[arg(long)]
     quiet: bool,
@@ -111,6 +127,9 @@ impl RunArgs {
             plot: false,
             quick: false,
             pauses: None,
+            pcap: Vec::new(),
+            snaplen: SNAPLEN,
+            views: ViewArgs::default(),
             quiet: false,
         }
     }
@@ -118,13 +137,19 @@ impl RunArgs {
     /// Runs once; the tables of collectives are printed as `table` says, and the report is also
     /// written to `json`.
     pub(super) fn run_table(&self, table: &TableOptions, json: Option<&Path>) -> CommandResult {
-        let loaded = resolve::load(&self.scenario.scenario, &self.scenario.options())?;
+        let loaded = self.views.load(&self.scenario.scenario, self.scenario.options())?;
         let target = self.target(&loaded);
         if let Some(target) = &target {
             output::check_target(target)?;
         }
+        self.views.check(target.as_deref())?;
         let threads = usize::from(self.threads);
-        let plans = simulate::plans(&loaded, threads)?;
+        let captures = Captures { requests: self.pcap.clone(), snaplen: self.snaplen };
+        // a capture needs all frames in the order of time
+        let shards = if self.pcap.is_empty() { threads } else { 1 };
+        let mut plans = simulate::plans(&loaded, shards)?;
+        captures.check(&plans[0].wiring.topology)?;
+        self.views.prepare(&mut plans);
         let cost = |plan: &Plan| {
             let share = if self.quick { quick::first_share(plan) } else { None };
             simulate::estimate(plan).times(share.unwrap_or(1.0))
@@ -140,17 +165,19 @@ impl RunArgs {
             self.verdict(begin)
         };
         let how = How { remedies: true, quick: self.quick };
-        let run = simulate::run_all(&loaded, plans, threads, how, &owner);
+        let run = simulate::run_captured(&loaded, plans, threads, how, &captures, &owner);
         if let Ok(mut progress) = progress.lock() {
             progress.finish();
         }
-        let run = run?;
+        let mut run = run?;
+        self.views.trim(&loaded, &mut run);
         for note in &run.notes {
             eprintln!("{note}");
         }
         if let Some(target) = &target {
             self.write(target, &loaded, &run)?;
         }
+        let views = self.views.write(target.as_deref(), &run)?;
         let verdicts = expect::judge(&loaded.scenario.expect, &run.report);
         if self.json {
             print_json(&run.report);
@@ -163,6 +190,8 @@ impl RunArgs {
             if let Some(target) = &target {
                 rest += &format!("run directory: {}\n", target.display());
             }
+            rest += &captured(&run);
+            rest += &views;
             rest += &clinic::advice(&loaded, &self.scenario.scenario);
             if loaded.sweep.has_collectives() {
                 print(&collectives::tables(&loaded, &run, table));
@@ -247,6 +276,29 @@ impl RunArgs {
         let codes = reports.iter().map(|report| exit_code(report, failed(report)));
         Ok(codes.into_iter().find(|code| *code != ExitCode::SUCCESS).unwrap_or(ExitCode::SUCCESS))
     }
+}
+
+/// What was captured.
+fn captured(run: &Finished) -> String {
+    let size = match run.report.collectives.last() {
+        Some(last) if run.report.collectives.len() > 1 => {
+            format!(", the last size ({})", text::binary(last.bytes))
+        }
+        _ => String::new(),
+    };
+    let file = |written: &Written| {
+        let Captured { frames, longer, .. } = written.captured;
+        let link = &written.request.link;
+        let mut line = format!("capture: {}: ", written.request.file.display());
+        line += &format!("{frames} frames of {link}{size}\n");
+        if longer > 0 {
+            line += &format!(
+                "  {longer} of them are longer than in the simulation (docs/pcap.md, \"Lengths\")\n"
+            );
+        }
+        line
+    };
+    run.captures.iter().map(file).collect()
 }
 
 fn exit_code(report: &Report, expectation_failed: bool) -> ExitCode {

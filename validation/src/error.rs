@@ -39,6 +39,14 @@ pub enum ReadError {
         /// The kinds that are known.
         expected: &'static str,
     },
+    /// A capture of which nothing can be read.
+    #[error("{}, {broken}", path.display())]
+    Capture {
+        /// The file.
+        path: PathBuf,
+        /// Where, and why.
+        broken: crate::pcap::Broken,
+    },
     /// A report of another version.
     #[error("{} has schema {found}, but {expected} was expected: run it again", path.display())]
     Schema {

@@ -6,10 +6,13 @@
 //!
 //! [`read_measured`] reads what an operator's switches and NICs have counted; [`diagnose`] says what
 //! that points to.
+//!
+//! [`read_capture`] counts what is in a capture of packets.
 
 mod compare;
 mod counters;
 mod error;
+pub mod pcap;
 mod read;
 mod run;
 mod symptoms;
@@ -21,6 +24,7 @@ pub use compare::{
 };
 pub use counters::{Counter, Counters, Measured, Source, Value};
 pub use error::ReadError;
+pub use pcap::{CaptureStats, read_capture};
 pub use read::{Ns3Flow, read_fct, read_measured, read_report, read_run};
 pub use run::{Collective, Flow, Port, Run, Series, Totals, Writer};
 pub use symptoms::{Diagnosis, Example, Setting, Symptom, diagnose, examples};

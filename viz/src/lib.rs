@@ -6,6 +6,8 @@
 //! Pareto fronts and bars.
 
 mod busbw;
+mod chart;
+mod charts;
 mod curve;
 mod decimate;
 mod error;
@@ -13,18 +15,84 @@ mod font;
 mod legend;
 mod link;
 mod links;
+mod map;
 mod marker;
+mod page;
 mod panel;
+mod png;
+mod read;
 mod run;
 mod scale;
 pub mod study;
 mod style;
+mod trace;
 
 use std::path::Path;
 
-use models::report::{CollectiveReport, Report, Series};
+use std::collections::BTreeMap;
 
-pub use error::PlotError;
+use models::report::{CollectiveReport, PauseRow, Report, Series};
+
+pub use chart::Chart;
+pub use charts::Timeline;
+pub use error::{PlotError, ReadError};
+pub use png::png;
+pub use read::RunDir;
+pub use trace::{TraceCounts, traced_steps, write_trace};
+
+/// A run that has ended, as its directory tells of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    /// What it is called beside others.
+    pub name: &'a str,
+    /// Its report.
+    pub report: &'a Report,
+    /// What was sampled, and what its lanes did.
+    pub series: &'a Series,
+    /// Its pauses.
+    pub pauses: &'a [PauseRow],
+    /// Keys of its scenario, presets expanded, as `switch.ecn.3.kmin`.
+    pub keys: &'a BTreeMap<String, String>,
+}
+
+/// A page about a run: HTML that needs nothing else.
+pub fn report_html(run: &Run<'_>) -> Result<String, PlotError> {
+    page::of(run)
+}
+
+/// A page that compares runs with the first of them.
+pub fn comparison_html(runs: &[Run<'_>]) -> Result<String, PlotError> {
+    page::comparison(runs)
+}
+
+/// The charts of a run.
+pub fn charts(run: &Run<'_>) -> Vec<Chart> {
+    charts::of_run(run)
+}
+
+/// What its ranks did when.
+pub fn timelines(run: &Run<'_>) -> Vec<Timeline> {
+    charts::timelines(run)
+}
+
+/// The charts of several runs.
+pub fn compared_charts(runs: &[Run<'_>]) -> Vec<Chart> {
+    charts::compared(runs)
+}
+
+/// Pictures of the fabric as self-contained SVGs, each with its name: coloured by utilisation, and by
+/// pauses, marks and drops where there were any.
+pub fn fabric_svgs(run: &Run<'_>) -> Vec<(String, String)> {
+    let map = map::build(run.report);
+    let numbered = map::MEASURES.iter().enumerate();
+    let any = |measure: usize| map.halves.iter().any(|half| half.values[measure] > 0.0);
+    let shown = numbered.filter(|(index, _)| *index == 0 || any(*index));
+    let svg = |(index, measure): (usize, &map::Measure)| {
+        let picture = map::Picture::File(index);
+        (format!("fabric-{}", measure.id), map::svg(&map, &run.report.scenario, picture))
+    };
+    shown.map(svg).collect()
+}
 
 /// One SVG of 1200 x 900 with three panels over the same time axis: queue depth of the busiest
 /// switch ports, share of time paused of the most paused ports, goodput of flows.

@@ -47,6 +47,7 @@ impl<P: Probe> Fabric<P> {
         let Nic { params, arbiter, .. } = &mut self.nics[index];
         let sender = &mut self.senders[qp as usize];
         sender.requester.post(bytes, &sender.transport);
+        self.probe.post(qp, bytes, sender.transport.mtu);
         super::ready::activate(sender, arbiter, agenda.now(), params);
         self.kick(port, agenda);
     }

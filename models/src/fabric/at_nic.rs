@@ -273,6 +273,7 @@ impl<P: Probe> Fabric<P> {
             let mtu = u64::from(sender.transport.mtu);
             let bytes = self.wiring.qps[qp as usize].bytes.unwrap_or(mtu << 31);
             sender.requester.post(bytes, &sender.transport);
+            self.probe.post(qp, bytes, sender.transport.mtu);
             sender.pacer = Pacer::new(now);
             activate(sender, arbiter, now, params);
         }

@@ -25,6 +25,7 @@ use crate::nic::{
 };
 use crate::note::Notes;
 use crate::probe::Probe;
+use crate::report::Noted;
 use crate::routing::Routes;
 use crate::switch::{BufferPlan, Pipeline, PortPlan, Switch, SwitchConfig, plan_buffer};
 use crate::topology::NodeKind;
@@ -43,7 +44,9 @@ pub struct Plan {
     /// By node: a host's NIC, ready for use.
     nics: Vec<Option<Arc<NicParams>>>,
     /// By node: hosts that run collectives, at the start.
-    executors: Vec<Option<Executor>>,
+    pub(crate) executors: Vec<Option<Executor>>,
+    /// What lanes of collectives note in detail.
+    pub noted: Noted,
     /// Number of shards.
     pub shards: usize,
 }
@@ -125,6 +128,7 @@ pub fn plan(spec: Spec, shards: Shards) -> Result<Plan, BuildError> {
         base_rtt: Delta::ZERO,
         measure: [Time::ZERO + spec.measure.from, measure_to],
         sample_interval: spec.sample.interval,
+        sample_keep: spec.sample.keep,
         sampled_ports,
         sampled_qps: spec.sample.flows.unwrap_or(64).min(data_qps),
     };
@@ -143,12 +147,17 @@ pub fn plan(spec: Spec, shards: Shards) -> Result<Plan, BuildError> {
     if spec.sample.interval == Some(Delta::ZERO) {
         return Err(BuildError::new("sample.interval", "0 is out of range: a time is expected"));
     }
+    if let Some(keep) = spec.sample.keep.filter(|keep| *keep < 10) {
+        let message = format!("{keep} is out of range: at least 10 is expected");
+        return Err(BuildError::new("sample.keep", message));
+    }
     Ok(Plan {
         spec: Arc::new(spec),
         wiring: Arc::new(wiring),
         buffers,
         nics,
         executors,
+        noted: Noted::default(),
         shards: count,
     })
 }
@@ -374,6 +383,7 @@ impl Plan {
             tally: super::Tally::default(),
             standing: super::Standing::new(self.spec.stop.stall),
             samples: Vec::new(),
+            sample_every: wiring.sample_interval.unwrap_or(Delta::MAX),
             pauses: super::PauseLog::default(),
             integrals: [None, None],
             probe: P::default(),

@@ -50,6 +50,9 @@ pub struct Timeline {
     interval: Delta,
     /// Samples that memory allows.
     samples_left: usize,
+    /// Samples that are kept by now, and how many there may not be.
+    kept: u32,
+    keep: Option<u32>,
     /// The next look for queues that stand still, and whether the answer to the last one is due.
     next_look: Time,
     looked: bool,
@@ -76,6 +79,8 @@ impl Timeline {
             next_sample: plan.wiring.sample_interval.map(|_| Time::ZERO),
             interval: plan.wiring.sample_interval.unwrap_or(Delta::MAX),
             samples_left: plan.wiring.samples_max(),
+            kept: 0,
+            keep: plan.wiring.sample_keep,
             next_look: Time::ZERO.saturating_add(plan.spec.stop.stall),
             looked: false,
             circles: Vec::new(),
@@ -137,6 +142,20 @@ impl Timeline {
         status.held > 0
     }
 
+    /// When the next sample is due; fabrics leave out the same ones (`Fabric::observe`).
+    fn after_sample(&mut self, sample: Time) -> Option<Time> {
+        self.samples_left = self.samples_left.saturating_sub(1);
+        self.kept += 1;
+        if self.keep.is_some_and(|keep| self.kept >= keep) {
+            self.samples_left += self.kept as usize / 2;
+            self.kept = self.kept.div_ceil(2);
+            self.interval = Delta::from_ps(self.interval.ps().saturating_mul(2));
+        }
+        let every = self.interval.ps();
+        let next = (sample.ps() / every).saturating_add(1).saturating_mul(every);
+        (self.samples_left > 0).then_some(Time::from_ps(next))
+    }
+
     /// The next look at the fabric.
     fn next_global(&self) -> Time {
         let edge = self.edges.last().copied().unwrap_or(Time::MAX);
@@ -162,9 +181,7 @@ impl Conductor<Status> for Timeline {
                 self.edges.pop();
             }
             if let Some(sample) = self.next_sample.filter(|sample| *sample <= now) {
-                self.samples_left = self.samples_left.saturating_sub(1);
-                let next = sample.saturating_add(self.interval);
-                self.next_sample = (self.samples_left > 0).then_some(next);
+                self.next_sample = self.after_sample(sample);
             }
             self.looked = self.looks(status, limits);
             return Step::Global(global);

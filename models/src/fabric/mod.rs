@@ -35,6 +35,7 @@ mod shards;
 mod spec;
 pub(crate) mod standstill;
 mod tally;
+mod unwatched;
 mod watchdog;
 mod ways;
 mod wiring;
@@ -49,7 +50,7 @@ pub use event::Event;
 pub use followers::Followers;
 pub use observe::{PortSample, QpSample, Sample};
 pub(crate) use pauses::{Cause, MARKS_MAX, Mark, PauseLog, What};
-pub use run::{Outcome, Running, run, run_watched};
+pub use run::{Outcome, Owner, Running, run, run_probed, run_watched};
 pub use shards::Shards;
 pub use spec::{MeasureConfig, OnDeadlock, SampleConfig, Spec, StopConfig};
 pub use standstill::Circle;
@@ -113,6 +114,8 @@ pub struct Fabric<P: Probe = ()> {
     /// Queues that are paused and have not moved.
     pub(crate) standing: Standing,
     pub(crate) samples: Vec<Sample>,
+    /// Time between two of them by now.
+    pub(crate) sample_every: Delta,
     /// Who paused whom.
     pub(crate) pauses: PauseLog,
     /// Queue integrals at the start of the measured window, by port and priority.

@@ -54,10 +54,15 @@ impl<P: Probe> Fabric<P> {
                 self.snapshot(edge, time);
             }
         }
-        let due = |interval: Delta| time.ps().is_multiple_of(interval.ps());
-        if self.wiring.sample_interval.is_some_and(due) {
+        let sampled = self.wiring.sample_interval.is_some();
+        if sampled && time.ps().is_multiple_of(self.sample_every.ps()) {
             let sample = self.sample(time);
             self.samples.push(sample);
+            if self.wiring.sample_keep.is_some_and(|keep| self.samples.len() >= keep as usize) {
+                self.sample_every = Delta::from_ps(self.sample_every.ps().saturating_mul(2));
+                let every = self.sample_every.ps();
+                self.samples.retain(|sample| sample.time.ps().is_multiple_of(every));
+            }
         }
     }
 

@@ -95,6 +95,7 @@ impl<P: Probe> Fabric<P> {
             let mtu = u64::from(sender.transport.mtu);
             let bytes = self.wiring.qps[qp].bytes.unwrap_or(mtu << 31);
             sender.requester.post(bytes, &sender.transport);
+            self.probe.post(packet.qp, bytes, sender.transport.mtu);
             sender.pacer = Pacer::new(now);
         } else {
             counters.packet_seq_err += 1;

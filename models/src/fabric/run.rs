@@ -53,12 +53,25 @@ fn run_unwatched(plan: &Plan, owner: Owner<'_>) -> Result<Outcome, BuildError> {
     run_watched(plan, owner)
 }
 
-type Owner<'a> = &'a mut (dyn FnMut(&Running) -> bool + Send);
+/// Who is asked now and then whether to go on.
+pub type Owner<'a> = &'a mut (dyn FnMut(&Running) -> bool + Send);
 
 /// The same, with an observer of each frame.
 pub fn run_watched<P: Probe>(plan: &Plan, owner: Owner<'_>) -> Result<Outcome<P>, BuildError> {
-    let shards = (0..plan.shards).map(|shard| plan.build::<P>(shard));
-    let shards = shards.collect::<Result<Vec<_>, _>>()?;
+    run_probed(plan, (0..plan.shards).map(|_| P::default()).collect(), owner)
+}
+
+/// The same, with the observers of all shards, which may know what they look for.
+pub fn run_probed<P: Probe>(
+    plan: &Plan,
+    probes: Vec<P>,
+    owner: Owner<'_>,
+) -> Result<Outcome<P>, BuildError> {
+    let with = |(shard, probe): (usize, P)| {
+        plan.build::<P>(shard).map(|fabric| Fabric { probe, ..fabric })
+    };
+    let shards = probes.into_iter().enumerate().map(with).collect::<Result<Vec<_>, _>>()?;
+    debug_assert!(shards.len() == plan.shards, "each shard has its observer");
     let mut engine = Engine::new(shards, plan.lookahead());
     engine.plant(|fabric, agenda| fabric.plant(agenda));
     let timeline = Timeline::new(plan);
@@ -83,6 +96,13 @@ pub fn run_watched<P: Probe>(plan: &Plan, owner: Owner<'_>) -> Result<Outcome<P>
 }
 
 impl<P: Probe> Outcome<P> {
+    /// What it is without its observers, and these.
+    pub fn unwatched(self) -> (Outcome, Vec<P>) {
+        let Outcome { fabric, probes, reason, end, events, circles } = self;
+        let fabric = fabric.unwatched();
+        (Outcome { fabric, probes: Vec::new(), reason, end, events, circles }, probes)
+    }
+
     /// Payload that a QP has delivered.
     pub fn delivered_bytes(&self, qp: usize) -> u64 {
         self.fabric.receivers[qp].delivered_bytes

@@ -119,6 +119,9 @@ pub struct MeasureConfig {
 pub struct SampleConfig {
     /// Time between two samples; without it there are none.
     pub interval: Option<Delta>,
+    /// Keep fewer than so many samples: when there are as many, every second one is left out, and
+    /// the interval doubles. All are kept if absent.
+    pub keep: Option<u32>,
     /// Names of the ports that are sampled; all if absent.
     pub ports: Option<Vec<String>>,
     /// Number of flows that are sampled, from the first on; 64 if absent.

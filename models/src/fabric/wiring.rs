@@ -53,6 +53,8 @@ pub struct Wiring {
     pub measure: [Time; 2],
     /// Time between samples.
     pub sample_interval: Option<Delta>,
+    /// When there are so many samples, every second one is left out, and the interval doubles.
+    pub sample_keep: Option<u32>,
     /// Ports that are sampled.
     pub sampled_ports: Vec<u32>,
     /// QPs that are sampled: the first so many.

@@ -13,6 +13,7 @@ mod queues;
 mod series;
 mod sizes;
 pub mod stats;
+mod steps;
 mod timeline;
 mod training;
 
@@ -29,6 +30,7 @@ pub use program::ProgramReport;
 pub use queues::QueueReport;
 pub use series::{FlowSeries, PortSeries, Series, series};
 pub use sizes::{SlowdownReport, size_bin};
+pub use steps::{Arrow, LaneSteps, Noted, QpMessages, Step, Steps, steps};
 pub use timeline::LaneSpan;
 pub use training::{CommunicatorReport, RankReport, StepReport, StragglerReport, TrainingReport};
 

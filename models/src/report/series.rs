@@ -52,6 +52,31 @@ pub struct FlowSeries {
     pub goodput_bps: Vec<f64>,
 }
 
+impl Series {
+    /// Leaves the ports that have the deepest queues, that are paused most and that send most: so
+    /// many in all.
+    pub fn keep_leading(&mut self, most: usize) {
+        if self.ports.len() <= most {
+            return;
+        }
+        let sum = |values: &[f64]| values.iter().filter(|value| value.is_finite()).sum::<f64>();
+        let deepest = |port: &PortSeries| port.queue_bytes.iter().max().copied().unwrap_or(0);
+        let measures: [&dyn Fn(&PortSeries) -> f64; 3] =
+            [&|port| deepest(port) as f64, &|port| sum(&port.paused_share), &|port| {
+                sum(&port.tx_bps)
+            }];
+        let mut kept = vec![false; self.ports.len()];
+        for measure in measures {
+            let values: Vec<f64> = self.ports.iter().map(measure).collect();
+            let mut order: Vec<usize> = (0..values.len()).collect();
+            order.sort_by(|a, b| values[*b].total_cmp(&values[*a]));
+            order.iter().take(most / 3).for_each(|port| kept[*port] = true);
+        }
+        let mut kept = kept.into_iter();
+        self.ports.retain(|_| kept.next().unwrap_or(false));
+    }
+}
+
 /// The series of a run; only `lanes` if nothing was sampled.
 pub fn series<P: Probe>(outcome: &Outcome<P>, plan: &Plan) -> Series {
     let samples = &outcome.fabric.samples;

@@ -1,6 +1,6 @@
 //! What the lanes of collectives did when.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sim_core::Time;
 
 use crate::fabric::{Outcome, Plan};
@@ -8,7 +8,7 @@ use crate::probe::Probe;
 use crate::report::Name;
 
 /// One repetition of what a rank does on a channel.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LaneSpan {
     /// Number of the collective.
     pub collective: u32,

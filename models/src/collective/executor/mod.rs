@@ -2,6 +2,7 @@
 //! CPU threads (proxies) that drive the NICs. It knows no events: inputs are calls with `now`,
 //! outputs are messages to post, and the deadline of what comes next.
 
+mod notes;
 mod scripts;
 mod setup;
 mod slices;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 
 use sim_core::{Delta, Time};
 
+pub use self::notes::{LaneNotes, Posted, StepSpan};
 use super::comms::Calls;
 use super::connection::{RecvEnd, SendEnd, Striping};
 use super::program::{Primitive, Program};
@@ -140,6 +142,8 @@ struct Lane {
     waited: [Delta; 2],
     /// By repetition that has begun: when, and how long it took.
     spans: Vec<Span>,
+    /// What it does in detail, if that is asked for.
+    notes: Option<Box<LaneNotes>>,
 }
 
 /// One repetition of a lane.
@@ -351,11 +355,11 @@ impl Executor {
                 }
                 Action::Send(send) => {
                     self.sends[send as usize].end.see_slice();
-                    self.post(send, out);
+                    self.post(now, send, out);
                 }
                 Action::Granted(send) => {
                     self.sends[send as usize].end.see_grant();
-                    self.post(send, out);
+                    self.post(now, send, out);
                 }
                 Action::Grant(recv) => {
                     self.recvs[recv as usize].end.consume();
@@ -387,7 +391,10 @@ impl Executor {
     /// A message of a receiving end has come by the QP at `index` of its connection.
     pub fn delivered(&mut self, now: Time, recv: u32, index: u32) {
         let Attached { end, peer, lane } = &mut self.recvs[recv as usize];
-        let Peer::Remote(Remote { gdr, pcie_latency, .. }) = peer else { return };
+        let Peer::Remote(Remote { gdr, pcie_latency, qps, .. }) = peer else { return };
+        if let Some(notes) = &mut self.lanes[*lane as usize].notes {
+            notes.came(now, qps[index as usize]);
+        }
         let protocol = self.lanes[*lane as usize].info.protocol;
         // flags tell that data has come, fences do not: only Simple flushes
         let way = match (*gdr, protocol) {
@@ -496,11 +503,15 @@ impl Executor {
     }
 
     /// Posts what is ready and granted.
-    fn post(&mut self, send: u32, out: &mut Vec<Output>) {
-        let Attached { end, peer, .. } = &mut self.sends[send as usize];
+    fn post(&mut self, now: Time, send: u32, out: &mut Vec<Output>) {
+        let Attached { end, peer, lane } = &mut self.sends[send as usize];
         let Peer::Remote(Remote { qps, .. }) = peer else { return };
+        let first = out.len();
         while let Some(parts) = end.post() {
             out.extend(parts.map(|(qp, bytes)| Output::Post { qp: qps[qp as usize], bytes }));
+        }
+        if let Some(notes) = &mut self.lanes[*lane as usize].notes {
+            notes.posts(now, &out[first..]);
         }
     }
 

@@ -82,6 +82,7 @@ impl Executor {
             blocked: None,
             waited: [Delta::ZERO; 2],
             spans: Vec::with_capacity(info.repeats as usize),
+            notes: None,
             info,
         });
         number

@@ -36,6 +36,9 @@ impl Executor {
             return;
         }
         state.busy = true;
+        if let Some(notes) = state.notes.as_mut().filter(|_| state.slice == 0) {
+            notes.step_begins(now, state.repeat, state.step);
+        }
         let info = &state.info;
         let gpu = info.gpu as usize;
         let slice = |bytes| Bytes::new(info.wire(state.slice, bytes));
@@ -127,6 +130,9 @@ impl Executor {
         }
         state.slice += 1;
         if state.slice == info.program.slices() || state.alone {
+            if let Some(notes) = &mut state.notes {
+                notes.step_ends(now, state.step);
+            }
             (state.slice, state.step) = (0, state.step + 1);
             state.enter_step();
             let done = state.primitive.is_none();

@@ -1,12 +1,46 @@
-//! Frames on the wire: their lengths, and how long they take.
+//! Frames on the wire: their lengths, how long they take, and their bytes.
 //!
 //! RoCEv2 over Ethernet (IB specification annex A17): Ethernet 14, IPv4 20, UDP 8, BTH 12,
 //! RETH 16 on the first or only packet of a WRITE, AETH 4 in an ACK, ICRC 4, FCS 4; preamble 8 and
-//! inter-frame gap 12 take link time but no buffer.
+//! inter-frame gap 12 take link time but no buffer. The simulation has lengths only ([`Frames`]);
+//! captures have bytes ([`frame`]). Both count with the constants here.
+
+pub mod frame;
+pub mod icrc;
+pub mod opcode;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sim_core::{Bytes, Delta, Rate};
+
+/// Bytes of an Ethernet header,
+pub const ETHERNET: usize = 14;
+/// of an 802.1Q tag,
+pub const VLAN: usize = 4;
+/// of an IPv4 header,
+pub const IPV4: usize = 20;
+/// of a UDP header,
+pub const UDP: usize = 8;
+/// of the base transport header,
+pub const BTH: usize = 12;
+/// of a RETH,
+pub const RETH: usize = 16;
+/// of an AETH,
+pub const AETH: usize = 4;
+/// of immediate data,
+pub const IMMEDIATE: usize = 4;
+/// of what a CNP reserves,
+pub const CNP_RESERVED: usize = 16;
+/// of the invariant CRC,
+pub const ICRC: usize = 4;
+/// of the frame check sequence.
+pub const FCS: usize = 4;
+
+/// All of a RoCEv2 frame but extended headers and payload.
+pub const ROCE: usize = ETHERNET + IPV4 + UDP + BTH + ICRC + FCS;
+
+/// UDP port of RoCEv2.
+pub const ROCE_PORT: u16 = 4791;
 
 /// Frame sizes and timing: `[wire]`.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -43,16 +77,16 @@ pub struct WireConfig {
 impl Default for WireConfig {
     fn default() -> Self {
         WireConfig {
-            frame_overhead: Bytes::new(62),
-            reth: Bytes::new(16),
-            ack_frame: Bytes::new(66),
-            cnp_frame: Bytes::new(78),
-            pfc_frame: Bytes::new(64),
+            frame_overhead: Bytes::new(ROCE as u64),
+            reth: Bytes::new(RETH as u64),
+            ack_frame: Bytes::new((ROCE + AETH) as u64),
+            cnp_frame: Bytes::new((ROCE + CNP_RESERVED) as u64),
+            pfc_frame: Bytes::new((frame::PFC_BYTES + FCS) as u64),
             min_frame: Bytes::new(64),
             gap: Bytes::new(20),
             vlan: false,
             frame_time: FrameTime::Exact,
-            udp_port: 4791,
+            udp_port: ROCE_PORT,
             ttl: 64,
             base_address: std::net::Ipv4Addr::new(10, 0, 0, 1),
         }
