@@ -37,7 +37,9 @@ pub use choice::Choice;
 pub use comms::{Called, Calls, comms};
 pub use config::{CollectiveAlgorithm, CollectiveConfig, DataType, MessageSizes, Op, Step};
 pub use connection::{RecvEnd, SendEnd, Striping};
-pub use executor::{Executor, LaneInfo, LaneNotes, Output, Posted, Remote, Span, StepSpan, Way};
+pub use executor::{
+    Executor, LaneInfo, LaneNotes, Noted, Output, Posted, Remote, Span, StepSpan, Way,
+};
 pub use halving_doubling::HalvingDoubling;
 pub use hierarchical::{Across, Hierarchical};
 pub use job::{Connection, Job, Link, Pattern, Rank};

@@ -15,7 +15,7 @@ use super::spec::{OnDeadlock, Spec};
 use super::ways::Ways;
 use super::wiring::{Wire, Wiring};
 use super::{Fabric, Followers, check, qps, shards};
-use crate::collective::Executor;
+use crate::collective::{Executor, Noted};
 use crate::error::BuildError;
 use crate::fault::Faults;
 use crate::ids::{NodeId, PortId};
@@ -25,7 +25,6 @@ use crate::nic::{
 };
 use crate::note::Notes;
 use crate::probe::Probe;
-use crate::report::Noted;
 use crate::routing::Routes;
 use crate::switch::{BufferPlan, Pipeline, PortPlan, Switch, SwitchConfig, plan_buffer};
 use crate::topology::NodeKind;

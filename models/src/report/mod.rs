@@ -30,7 +30,7 @@ pub use program::ProgramReport;
 pub use queues::QueueReport;
 pub use series::{FlowSeries, PortSeries, Series, series};
 pub use sizes::{SlowdownReport, size_bin};
-pub use steps::{Arrow, LaneSteps, Noted, QpMessages, Step, Steps, steps};
+pub use steps::{Arrow, LaneSteps, QpMessages, Step, Steps, steps};
 pub use timeline::LaneSpan;
 pub use training::{CommunicatorReport, RankReport, StepReport, StragglerReport, TrainingReport};
 

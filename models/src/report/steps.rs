@@ -5,24 +5,11 @@ use std::ops::Range;
 
 use sim_core::Time;
 
-use crate::collective::{Job, LaneNotes, Link, Primitive};
+use crate::collective::{Job, LaneNotes, Link, Noted, Primitive};
 use crate::fabric::{Outcome, Plan};
 use crate::ids::NodeId;
 use crate::probe::Probe;
 use crate::report::Name;
-
-/// What is noted of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Noted {
-    /// Ranks of collectives that note their steps,
-    pub ranks: u32,
-    /// of so many that were asked for.
-    pub of_ranks: u32,
-    /// Steps that all of these have,
-    pub steps: u64,
-    /// and those that are noted at most.
-    pub most: u64,
-}
 
 /// What lanes did, and how they are joined.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use sim_core::{Delta, Time};
 
-pub use self::notes::{LaneNotes, Posted, StepSpan};
+pub use self::notes::{LaneNotes, Noted, Posted, StepSpan};
 use super::comms::Calls;
 use super::connection::{RecvEnd, SendEnd, Striping};
 use super::program::{Primitive, Program};

@@ -4,6 +4,19 @@ use sim_core::Time;
 
 use super::{Executor, LaneInfo, Output};
 
+/// What is noted of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Noted {
+    /// Ranks of collectives that note their steps,
+    pub ranks: u32,
+    /// of so many that were asked for.
+    pub of_ranks: u32,
+    /// Steps that all of these have,
+    pub steps: u64,
+    /// and those that are noted at most.
+    pub most: u64,
+}
+
 /// One step of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepSpan {
