@@ -146,7 +146,7 @@ impl<P: Probe> Fabric<P> {
         }
         packet.arg = segment.payload;
         packet.dscp = dscp;
-        packet.pcp = sender.priority;
+        packet.pcp = arbiter.priority(slot);
         arbiter.clear_ready(slot);
         sender.state = SenderState::Idle;
         activate(sender, arbiter, now, params);

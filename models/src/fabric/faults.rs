@@ -69,7 +69,7 @@ impl<P: Probe> Fabric<P> {
             let (params, qps) = (nic.params.clone(), nic.arbiter.qps().to_vec());
             for (slot, qp) in (0..).zip(qps) {
                 let dscp = usize::from(wiring.qps[qp as usize].dscp);
-                self.senders.set_priority(qp as usize, params.priority[dscp]);
+                self.senders.record_mut(qp as usize).priority = params.priority[dscp];
                 nic.arbiter.set_priority(slot, params.priority[dscp]);
             }
             self.silence(port, !params.pfc_priorities, agenda);

@@ -73,7 +73,7 @@ impl Opener {
             WindowSize::Bytes(bytes) => bytes,
             WindowSize::Bdp => rate.bytes_in(wiring.base_rtt),
         }));
-        let mut sender = Sender::new(&params, control, rate, record.slot, record.priority, window);
+        let mut sender = Sender::new(&params, control, rate, record.slot, window);
         if qp.is_tcp() {
             sender.speak_tcp(&params.config.tcp, rate);
         } else if qp.is_of_collective() {

@@ -52,6 +52,12 @@ impl Arbiter {
         &self.qps
     }
 
+    /// The priority of the QP in this slot.
+    #[inline]
+    pub fn priority(&self, slot: u32) -> u8 {
+        self.priorities[slot as usize]
+    }
+
     /// The QP in this slot has another priority from now on.
     pub fn set_priority(&mut self, slot: u32, priority: u8) {
         let before = std::mem::replace(&mut self.priorities[slot as usize], priority & 7);

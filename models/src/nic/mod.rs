@@ -135,8 +135,6 @@ pub struct Sender {
     pub window: Option<Bytes>,
     /// Its place at the arbiter of its port.
     pub slot: u32,
-    /// Priority of its data.
-    pub priority: u8,
     /// Its retransmission timer is in the NIC's queue.
     pub timer_armed: bool,
 }
@@ -148,7 +146,6 @@ impl Sender {
         control: RateControl,
         line_rate: Rate,
         slot: u32,
-        priority: u8,
         window: Option<Bytes>,
     ) -> Self {
         let config = &params.config.transport;
@@ -176,7 +173,6 @@ impl Sender {
             line_rate,
             window,
             slot,
-            priority,
             timer_armed: false,
         }
     }

@@ -18,7 +18,7 @@ pub struct SenderRecord {
     pub retransmitted_bytes: u64,
     /// Its place at the arbiter of its port.
     pub slot: u32,
-    /// Priority of its data.
+    /// Priority of its data: as its arbiter has it, which a report does not see.
     pub priority: u8,
     /// Its retries were used up: its local ACK timeout, and the time-outs that it survived.
     pub failed: Option<Box<(Delta, u8)>>,
@@ -125,14 +125,6 @@ impl Senders {
     /// What is always known of all QPs.
     pub fn records(&self) -> &[SenderRecord] {
         &self.records
-    }
-
-    /// From now on data of a QP has this priority.
-    pub fn set_priority(&mut self, qp: usize, priority: u8) {
-        self.records[qp].priority = priority;
-        if let Some(sender) = self.get_mut(qp) {
-            sender.priority = priority;
-        }
     }
 
     /// Takes over what is known of a QP of another shard.
