@@ -239,7 +239,7 @@ fn every_library_scenario_meets_its_expectations_and_passes_its_check() {
 }
 
 /// What library scenarios are there to show; all others are healthy.
-const MEANT: [(&str, &str); 10] = [
+const MEANT: [(&str, &str); 12] = [
     ("permutation-fat-tree", "ecmp_imbalance"),
     ("allreduce-4x8-a100-congested", "ecn_after_pfc"),
     ("allreduce-4x8-a100-congested", "paused_by_others"),
@@ -250,6 +250,8 @@ const MEANT: [(&str, &str); 10] = [
     ("pause-storm", "pfc_storm"),
     ("pause-storm-watchdog", "pfc_storm"),
     ("training-two-tenants", "ecmp_imbalance"),
+    ("replay-tcp", "sockets"),
+    ("replay-tcp", "algorithm_forced"),
 ];
 
 /// Kinds of findings above a note that a scenario is not there to show.

@@ -196,3 +196,52 @@ fn marks_pauses_and_series_are_those_of_ns3() {
     assert_eq!(total(&found, "CE marks"), (6677.0, 6677.0));
     assert!(error(&found, "queues") < 1e-3 && error(&found, "rates") < 1e-3, "{found}");
 }
+
+/// A sweep of SendRecv, and what nccl-tests could have printed: 50 us more at each size.
+#[test]
+fn a_run_against_a_log_of_nccl_tests() {
+    let work = tempfile::tempdir().unwrap();
+    let scenario = "[topology]\nkind = \"star\"\nhosts = 2\nlink = { rate = \"100Gbps\", delay = \"1us\" }\n\n\
+                    [host]\ngpus = 1\n\n[[traffic]]\nname = \"test\"\nkind = \"collective\"\nop = \"sendrecv\"\n\
+                    bytes = { from = \"1MiB\", to = \"16MiB\", factor = 4 }\n";
+    write(work.path(), "s.toml", scenario);
+    let report = json_report(&["s.toml", "--out", "run"], work.path());
+    let mut log = String::from("# Collective test starting: sendrecv_perf\n");
+    for collective in report["collectives"].as_array().unwrap() {
+        let bytes = collective["bytes"].as_f64().unwrap();
+        let us = collective["time_s"].as_f64().unwrap() * 1e6 + 50.0;
+        let bandwidth = bytes / us / 1e3;
+        let (count, cells) = (bytes / 4.0, format!("{us:.2} {bandwidth:.2} {bandwidth:.2}"));
+        log += &format!("{bytes} {count} float sum -1 {cells} 0 {cells} N/A\n");
+    }
+    log += "1073741824 268435456 float sum -1 100000 10.74 10.74 0 100000 10.74 10.74 N/A\n";
+    write(work.path(), "nccl.log", &log);
+    let output = rocesim(&["compare", "run", "nccl.log"], work.path());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let shown = text(&output.stdout);
+    assert!(shown.contains("latency-shaped: -50.0"), "{shown}");
+    assert!(shown.contains("only measured: 1 GiB"), "{shown}");
+    assert!(shown.lines().all(|line| line.chars().count() <= 100), "{shown}");
+    let output = rocesim(&["compare", "run", "nccl.log", "--json"], work.path());
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found[0]["sizes"].as_array().unwrap().len(), 3);
+    assert_eq!(found[0]["shape"]["kind"], "latency");
+    // 50 us of 205 at 1 MiB is a quarter
+    for (tolerance, code) in [("30", 0), ("5", 1)] {
+        let output =
+            rocesim(&["compare", "run", "nccl.log", "--tolerance", tolerance], work.path());
+        assert_eq!(output.status.code(), Some(code), "{tolerance}");
+    }
+    let output = rocesim(&["measured", "nccl.log", "run", "--json"], work.path());
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["tables"].as_array().unwrap().len(), 2);
+    assert_eq!(found["tables"][0]["op"], "sendrecv");
+    write(work.path(), "other.log", &log.replace("sendrecv_perf", "all_reduce_perf"));
+    let output = rocesim(&["compare", "run", "other.log"], work.path());
+    assert_eq!(output.status.code(), Some(2));
+    let message = text(&output.stderr);
+    assert!(
+        message.contains("other.log measured all_reduce, and run simulated sendrecv"),
+        "{message}"
+    );
+}

@@ -74,7 +74,8 @@ fn up(percent: f64) -> String {
     }
 }
 
-fn header(config: &CollectiveConfig, options: &TableOptions) -> Header {
+/// The header of a table of these sizes.
+pub fn header(config: &CollectiveConfig, options: &TableOptions) -> Header {
     let (from, to, step) = match config.bytes {
         MessageSizes::One(bytes) => (bytes, bytes, Step::Bytes(Bytes::new(1 << 20))),
         MessageSizes::Sweep(from, to, step) => (from, to, step),

@@ -73,7 +73,7 @@ macro_rules! library {
 library! {
     Scenario "library": "incast", "incast-pfc-only", "permutation-fat-tree", "dcqcn-2-to-1",
         "dumbbell-victim", "incast-storage", "allreduce-4x8-a100", "allreduce-4x8-a100-congested",
-        "allreduce-16x8-h100-rail", "pause-storm", "pause-storm-watchdog",
+        "allreduce-16x8-h100-rail", "replay-ring", "replay-tcp", "pause-storm", "pause-storm-watchdog",
         "training-dp-ddp", "training-3d", "training-two-tenants", "program-msccl-ring", "program-goal-reduce";
     Paper "papers": "pfc-unfairness", "pfc-unfairness-ecmp", "dcqcn-fairness", "dcqcn-incast",
         "dcqcn-fixed-point", "dcqcn-delay", "ns3-rdma-2-to-1", "hpcc-320", "wire-overhead",
@@ -94,6 +94,7 @@ library! {
         "flows-on-half-of-the-nics", "bond-one-port-idle", "one-slow-node", "acs-halves-pcie",
         "too-few-channels", "chunk-too-small", "buffsize-deepens-queues", "mtu-1024",
         "long-distance-window", "long-distance-loss", "average-hides-bandwidth",
+        "alltoall-plateau", "pair-falls-with-size",
         "tcp-in-the-lossless-class", "switch-packet-rate", "seed-4x8-a100", "nccl-socket-fallback",
         "ring-or-tree";
     Study "studies": "ecn-threshold", "ecn-cells", "headroom-vs-cable", "qps-per-connection",

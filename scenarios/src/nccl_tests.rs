@@ -87,6 +87,13 @@ impl Row {
 
 /// Header, ranks, rows and footer, as nccl-tests prints them.
 pub fn table(header: &Header, ranks: &[Rank], rows: &[Row]) -> String {
+    let wrong = header.check.then_some(0);
+    let lines: String = rows.iter().map(|row| row_line(row, wrong)).collect();
+    head(header, ranks) + &lines + &foot(rows, 0)
+}
+
+/// What stands above the rows.
+pub fn head(header: &Header, ranks: &[Rank]) -> String {
     let Header { min_bytes, max_bytes, step, warmup, iters, n_gpus, check } = *header;
     let (step, unit) = match step {
         Step::Factor(factor) => (factor, "factor"),
@@ -104,15 +111,21 @@ pub fn table(header: &Header, ranks: &[Rank], rows: &[Row]) -> String {
             "#  Rank {rank:2} Group  0 Pid {pid:6} on {host:>10} device {device:2} [{bus_id}] {gpu}"
         );
     }
-    text += &column_names();
-    let wrong = check.then_some(0.0);
-    for row in rows {
-        let group = Group { time_us: row.time_us, algbw: row.algbw, busbw: row.busbw, wrong };
-        text += &line(row, [group; 2]);
-    }
+    text + &column_names()
+}
+
+/// One row, and how many elements of the result were wrong, if that was checked.
+pub fn row_line(row: &Row, wrong: Option<u64>) -> String {
+    let wrong = wrong.map(|count| count as f64);
+    let group = Group { time_us: row.time_us, algbw: row.algbw, busbw: row.busbw, wrong };
+    line(row, [group; 2])
+}
+
+/// What stands below the rows, of which so many had wrong elements.
+pub fn foot(rows: &[Row], wrong: u64) -> String {
     let finished = rows.iter().filter(|row| row.time_us.is_some());
     let busbw: Vec<f64> = finished.flat_map(|row| [row.busbw; 2]).collect();
-    text + &footer(&busbw)
+    footer(&busbw, wrong)
 }
 
 fn column_names() -> String {
@@ -151,12 +164,16 @@ fn line(row: &Row, groups: [Group; 2]) -> String {
     text + if row.extrapolated { "  ~\n" } else { "\n" }
 }
 
-fn footer(busbw: &[f64]) -> String {
+fn footer(busbw: &[f64], wrong: u64) -> String {
     let mean = match busbw.len() {
         0 => 0.0,
         count => busbw.iter().sum::<f64>() / count as f64,
     };
-    format!("# Out of bounds values : 0 OK\n# Avg bus bandwidth    : {} \n#\n", general(mean))
+    let verdict = if wrong == 0 { "OK" } else { "FAILED" };
+    format!(
+        "# Out of bounds values : {wrong} {verdict}\n# Avg bus bandwidth    : {} \n#\n",
+        general(mean)
+    )
 }
 
 /// Five digits at most while they fit: the fewer decimals, the longer it is.
@@ -416,7 +433,7 @@ mod tests {
         }
         let busbw: Vec<f64> =
             rows.iter().flat_map(|(_, groups)| groups.map(|group| group.busbw)).collect();
-        let footer = footer(&busbw);
+        let footer = footer(&busbw, 0);
         let (_, ours) = footer.split_once("bandwidth    : ").unwrap();
         let ours: f64 = ours.trim_end_matches(['#', '\n', ' ']).parse().unwrap();
         assert!((ours - stated).abs() <= 0.006, "{ours} {stated}");

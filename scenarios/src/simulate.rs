@@ -16,6 +16,9 @@ use crate::quick;
 use crate::resolve::{Complaint, Loaded};
 use crate::sensitivity::sensitive;
 
+/// The commit that the program was built from, as reports have it.
+pub const COMMIT: &str = env!("ROCESIM_COMMIT");
+
 /// A run that has ended.
 #[derive(Debug)]
 pub struct Run {
@@ -281,7 +284,7 @@ fn run_by(
     if report.outcome == OutcomeKind::Interrupted && verdict == Verdict::TimeLimit {
         report.outcome = OutcomeKind::TimeLimit;
     }
-    report.commit = env!("ROCESIM_COMMIT").to_owned();
+    report.commit = COMMIT.to_owned();
     report.presets = loaded.presets();
     let cpu_time_s = cpu_seconds(plan.shards) - cpu;
     report.performance = report::Performance {

@@ -1,5 +1,7 @@
 //! The command line: one file a command.
 
+mod calibrate;
+mod calibrate_plot;
 mod check;
 mod compare;
 mod export;
@@ -13,6 +15,8 @@ mod measured;
 mod nccl_test;
 mod pcap_stats;
 mod progress;
+mod replay;
+mod replay_launch;
 mod report;
 mod run;
 mod schema;
@@ -52,6 +56,8 @@ enum Command {
     NcclTest(Box<nccl_test::TestArgs>),
     /// Run a scenario at many points: what is best, by how much, and what matters
     Study(Box<study::StudyArgs>),
+    /// Run a scenario's collective on real machines, over RoCE NICs or TCP, and measure it
+    Replay(Box<replay::ReplayArgs>),
     /// Write a page about a run, about several beside each other, or about a study
     Report(report::ReportArgs),
     /// Write a commented scenario from a few numbers, to start from
@@ -68,6 +74,8 @@ enum Command {
     Import(import::ImportArgs),
     /// Write a scenario's settings in the form of other systems
     Export(export::ExportArgs),
+    /// Fit a scenario's hosts to what was measured on them, and say how well that predicts
+    Calibrate(Box<calibrate::CalibrateArgs>),
     /// Compare a run with a reference
     Compare(compare::CompareArgs),
     /// Say what the counters of switches and NICs point to
@@ -114,6 +122,7 @@ impl Cli {
             Command::Run(args) => args.run(),
             Command::NcclTest(args) => args.run(),
             Command::Study(args) => args.run(),
+            Command::Replay(args) => args.run(),
             Command::Report(args) => args.run(),
             Command::Init(args) => args.run(),
             Command::Check(args) => args.run(),
@@ -122,6 +131,7 @@ impl Cli {
             Command::Schema(args) => args.run(),
             Command::Import(args) => args.run(),
             Command::Export(args) => args.run(),
+            Command::Calibrate(args) => args.run(),
             Command::Compare(args) => args.run(),
             Command::Measured(args) => args.run(),
             Command::PcapStats(args) => args.run(),

@@ -119,3 +119,34 @@ impl Steps {
         }
     }
 }
+
+/// The same for work whose amount is not known before: what is done, and of how much about.
+pub(super) struct Count {
+    steps: Steps,
+    quiet: bool,
+    expected: usize,
+}
+
+impl Count {
+    /// Counts `what`, such as `simulations`.
+    pub(super) fn new(what: &'static str, quiet: bool) -> Self {
+        Count { steps: Steps::new(what), quiet, expected: 0 }
+    }
+
+    /// So many are done, of so many about.
+    pub(super) fn show(&mut self, done: usize, expected: usize) {
+        if self.quiet {
+            return;
+        }
+        self.expected = self.expected.max(expected).max(done);
+        self.steps.show(done, self.expected);
+        if let Some(bar) = &self.steps.bar {
+            bar.set_length(self.expected as u64);
+        }
+    }
+
+    /// Takes the bar away.
+    pub(super) fn finish(&mut self) {
+        self.steps.finish();
+    }
+}

@@ -3,6 +3,8 @@
 //! what it computed. `ROCESIM_WRITE_VALIDATION=1 cargo test --release --test validation` writes
 //! the file anew.
 
+mod calibrate;
+mod collapse;
 #[path = "../common/mod.rs"]
 mod common;
 mod deadlock;

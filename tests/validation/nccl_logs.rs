@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use models::report::{CollectiveReport, FlowStatus};
 use rayon::prelude::*;
+use validation::{Table, read_tables};
 
 use crate::common::{reference, report, say};
 use crate::table::in_the_docs;
@@ -37,23 +38,24 @@ impl Log {
         self.get("healthy") == "yes"
     }
 
-    fn read(&self, logs: &Path) -> String {
-        let path = logs.join(self.get("log"));
-        std::fs::read_to_string(&path).unwrap_or_else(|why| panic!("{}: {why}", path.display()))
+    fn tables(&self, logs: &Path) -> Vec<Table> {
+        read_tables(&logs.join(self.get("log"))).unwrap()
     }
 
     /// busbw out of place that the log has for the size that is run; a table of plateaus has one
     /// figure for all sizes.
     fn measured(&self, logs: &Path) -> f64 {
-        let (text, name) = (self.read(logs), self.get("log"));
+        let name = self.get("log");
         if name.ends_with(".tsv") {
+            let text = std::fs::read_to_string(logs.join(name)).unwrap();
             let plateau = self.get("plateau");
             let stated = text.lines().any(|line| line.rsplit('\t').next() == Some(plateau));
             assert!(stated, "{name} has no {plateau}");
             return plateau.parse().unwrap();
         }
         let run = self.bytes("run").unwrap();
-        busbw(&text, self.get("op"), run).unwrap_or_else(|| panic!("{name} has no row of {run} B"))
+        busbw(&self.tables(logs), self.get("op"), run)
+            .unwrap_or_else(|| panic!("{name} has no row of {run} B"))
     }
 
     /// The cluster with its collective, as this row has it.
@@ -87,34 +89,17 @@ fn logs() -> Vec<Log> {
     lines.map(row).collect()
 }
 
-/// busbw out of place of a size, in GB/s, as a log has it. All versions of nccl-tests end a row in
-/// twice time, algbw, busbw and #wrong (once called error), so columns are counted from the right.
-/// A log may have several tables, which then say whose they are.
-fn busbw(log: &str, op: &str, size: u64) -> Option<f64> {
+/// busbw out of place of a size, in GB/s, as a log has it. A log may have several tables, which then
+/// say whose they are.
+fn busbw(tables: &[Table], op: &str, size: u64) -> Option<f64> {
+    // all_to_all, as scenarios have it, is alltoall to nccl-tests
     let plain = |name: &str| name.replace('_', "");
-    let mut table = None;
-    for line in log.lines() {
-        if let Some((_, name)) = line.split_once("Collective test starting: ") {
-            table = Some(plain(name.trim().trim_end_matches("_perf")));
-        }
-        let line = untagged(line);
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let [first, .., _, _, busbw, _, _, _, _, _] = fields[..] else { continue };
-        let here = table.as_ref().is_none_or(|table| *table == plain(op));
-        if here && first.parse::<u64>().ok() == Some(size) {
-            return busbw.parse().ok();
-        }
-    }
-    None
-}
-
-/// Without the tags of mpirun, such as `[0]`, which may stand where blanks do.
-fn untagged(line: &str) -> String {
-    let tail = |part: &str| match part.split_once(']') {
-        Some((tag, rest)) if tag.parse::<u32>().is_ok() => rest.to_owned(),
-        _ => part.to_owned(),
+    let is_of = |table: &&Table| {
+        table.name.is_none() || table.op.is_some_and(|known| plain(known.name()) == plain(op))
     };
-    line.split('[').map(tail).collect::<Vec<String>>().join(" ")
+    let rows = tables.iter().filter(is_of).flat_map(|table| &table.rows);
+    let row = rows.into_iter().find(|row| row.bytes == size)?;
+    Some(row.out_of_place?.busbw_gbytes_per_s)
 }
 
 /// A row that was run.
@@ -220,10 +205,10 @@ fn figures_are_those_of_the_logs() {
     let Some(folder) = reference("nccl-logs") else { return };
     let mut checked = 0;
     for log in logs().iter().filter(|log| !log.get("log").ends_with(".tsv")) {
-        let text = log.read(&folder);
+        let tables = log.tables(&folder);
         for [size, figure] in [["bytes", "busbw"], ["plateau_bytes", "plateau"]] {
             let Some(size) = log.bytes(size) else { continue };
-            let found = busbw(&text, log.get("op"), size);
+            let found = busbw(&tables, log.get("op"), size);
             assert_eq!(found, log.number(figure), "{}, {size} B", log.get("log"));
             checked += 1;
         }

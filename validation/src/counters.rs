@@ -96,6 +96,12 @@ impl Measured {
         }
     }
 
+    /// Adds all that was read of another file.
+    pub fn merge(&mut self, other: Measured) {
+        other.places.into_iter().for_each(|counters| self.add(counters));
+        self.files.extend(other.files);
+    }
+
     /// What was counted since `before`, and what could not be told. Places are matched by name, those
     /// without one in their order.
     pub fn since(mut self, before: &Measured) -> (Measured, Vec<String>) {

@@ -239,7 +239,7 @@ fn rate(value: f64) -> String {
 }
 
 /// `+0.12 %`; no sign where the digits shown are all 0.
-fn signed(error: f64, digits: usize) -> String {
+pub(crate) fn signed(error: f64, digits: usize) -> String {
     let text = format!("{:+.digits$}", error * 100.0);
     match text.contains(|c: char| ('1'..='9').contains(&c)) || !error.is_finite() {
         true => format!("{text} %"),

@@ -3,6 +3,7 @@
 use super::channels::nvlink;
 use super::config::{CollectiveAlgorithm, CollectiveConfig, Op};
 use super::joins::Joins;
+use super::nccl::NcclConfig;
 use super::protocol::Protocol;
 use super::tuning::{Algorithm, Candidate, Cluster};
 use crate::error::BuildError;
@@ -130,9 +131,26 @@ pub(super) fn choose(
         );
         return Err(BuildError::new(key, message));
     };
+    let best = ruled(nccl, op, joins.bytes, &candidates).unwrap_or(best);
     let missed = first.filter(|first| first.time_us < best.time_us && wanted.is_none());
     let (algorithm, protocol) = (of(best.algorithm), best.protocol);
     Ok(Choice { algorithm, protocol, candidates, missed })
+}
+
+/// What `nccl.tuner` says, if it says something that can be done.
+fn ruled<'a>(
+    nccl: &NcclConfig,
+    op: Op,
+    bytes: u64,
+    candidates: &'a [Candidate],
+) -> Option<&'a Candidate> {
+    let rule = nccl.tuner.iter().find(|rule| {
+        rule.op.is_none_or(|of| of == op) && rule.max_bytes.is_none_or(|most| bytes <= most.get())
+    })?;
+    candidates.iter().find(|candidate| {
+        rule.algorithm.is_none_or(|algorithm| algorithm == candidate.algorithm)
+            && rule.protocol.is_none_or(|protocol| protocol == candidate.protocol)
+    })
 }
 
 /// How NCCL's algorithm is called here.

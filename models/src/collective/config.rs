@@ -53,7 +53,9 @@ fn one() -> u32 {
 }
 
 /// What a collective does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Op {
     /// Every rank gets the sum of all ranks' buffers.

@@ -44,7 +44,7 @@ pub use halving_doubling::HalvingDoubling;
 pub use hierarchical::{Across, Hierarchical};
 pub use job::{Connection, Job, Link, Pattern, Rank};
 pub use joins::Place;
-pub use nccl::{GdrLevel, NcclConfig, explain_variable};
+pub use nccl::{GdrLevel, NcclConfig, TunerRule, explain_variable};
 pub use p2p::{Leg, PeerToPeer};
 pub use plan::{Collective, Setting, jobs};
 pub use program::{Cut, MARKS, Part, Peers, Primitive, Program, Steps};

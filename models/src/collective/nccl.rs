@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use sim_core::{Bytes, Delta};
 
 use super::allowed::Allowed;
+use super::config::Op;
 use super::protocol::Protocol;
 use super::tuning::Algorithm;
 use crate::error::BuildError;
@@ -28,6 +29,10 @@ pub struct NcclConfig {
     /// Protocols that NCCL may take, in the same form: `"Simple"`, `"^LL128"`.
     #[serde(rename = "PROTO", alias = "NCCL_PROTO")]
     pub proto: Option<Allowed<Protocol>>,
+    /// What a tuner plug-in would say (NCCL_TUNER_PLUGIN): the first rule for an operation and a
+    /// size decides, where the tuning model would. A rule that asks for what ALGO and PROTO do not
+    /// leave, or what is not to be had, is passed over.
+    pub tuner: Vec<TunerRule>,
     /// At least so many channels.
     #[serde(
         rename = "MIN_NCHANNELS",
@@ -108,6 +113,7 @@ impl Default for NcclConfig {
         NcclConfig {
             algo: None,
             proto: None,
+            tuner: Vec::new(),
             min_nchannels: None,
             max_nchannels: None,
             buffsize: Bytes::new(4 << 20),
@@ -130,6 +136,21 @@ impl Default for NcclConfig {
             ignored: Vec::new(),
         }
     }
+}
+
+/// A rule of `nccl.tuner`: a line of the table of NCCL's example of a tuner plug-in
+/// (plugins/tuner/example).
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct TunerRule {
+    /// For this operation; for all if absent.
+    pub op: Option<Op>,
+    /// For sizes up to this one; for all if absent.
+    pub max_bytes: Option<Bytes>,
+    /// `Ring`, `Tree`, `NVLS` or `NVLSTree`; NCCL's own if absent.
+    pub algorithm: Option<Algorithm>,
+    /// `LL`, `LL128` or `Simple`; NCCL's own if absent.
+    pub protocol: Option<Protocol>,
 }
 
 /// MAXCHANNELS.

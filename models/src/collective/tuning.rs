@@ -3,20 +3,27 @@
 //! time = latency + bytes / bandwidth, of constants that NVIDIA measured; the smallest wins. The
 //! numbers are those of NCCL 2.30. What is simulated does not depend on them.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::config::Op;
 use super::protocol::Protocol;
 use crate::host::{Architecture, CpuVendor};
 
 /// An algorithm of NCCL's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize, JsonSchema,
+)]
 pub enum Algorithm {
     /// Double binary tree between hosts, chains within.
     Tree,
     /// Rings.
     Ring,
     /// Within one host, by the NVSwitch.
+    #[serde(rename = "NVLS")]
     Nvls,
     /// Trees between hosts, the NVSwitch within.
+    #[serde(rename = "NVLSTree")]
     NvlsTree,
 }
 

@@ -133,6 +133,7 @@ fn add_lanes(executors: &mut [Option<Executor>], number: u32, job: &Job) -> Vec<
                 slots: job.buffers.slots,
                 protocol: job.protocol(),
                 ranks: job.ranks.len() as u32,
+                channels: job.channels,
                 groups: job.groups(),
                 block: *block,
                 sizes: match job.called {

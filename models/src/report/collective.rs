@@ -3,7 +3,7 @@
 use sim_core::{Delta, Time};
 
 use super::{CollectiveReport, FlowStatus};
-use crate::collective::Candidate;
+use crate::collective::{Candidate, Job};
 use crate::fabric::{Outcome, Plan, Role};
 use crate::probe::Probe;
 
@@ -49,23 +49,7 @@ fn report<P: Probe>(outcome: &Outcome<P>, plan: &Plan, number: u32) -> Collectiv
     let span = if done { end(repeats - 1) } else { outcome.end }.since(job.start).as_secs();
     let lanes = job.lanes.iter().map(|lane| lane.len()).sum::<usize>() as f64;
     let share = |wait: Delta| if span > 0.0 { wait.as_secs() / span / lanes } else { 0.0 };
-    let candidates = &job.choice.candidates;
     CollectiveReport {
-        name: job.config.name.clone(),
-        op: job.config.op.name().to_owned(),
-        algorithm: job.pattern.name().to_owned(),
-        protocol: job.protocol().name().to_owned(),
-        root: job.config.op.has_root().then_some(job.config.root),
-        model_time_s: candidates.first().map(|best| best.time_us / 1e6),
-        alternatives: alternatives(candidates),
-        nodes: job.nodes,
-        ranks,
-        channels: job.channels,
-        qps: qps().count() as u32,
-        dtype: job.config.dtype.name().to_owned(),
-        count: job.count,
-        bytes: job.bytes,
-        iterations: timed,
         time_s,
         algbw_gbytes_per_s: algbw,
         busbw_gbytes_per_s: algbw.map(|algbw| algbw * job.config.op.bus_factor(ranks)),
@@ -77,6 +61,36 @@ fn report<P: Probe>(outcome: &Outcome<P>, plan: &Plan, number: u32) -> Collectiv
         nvlink_bytes: of_hosts().map(|executor| executor.nvlink_bytes(number)).sum(),
         waiting_to_receive: share(waits[0]),
         waiting_to_send: share(waits[1]),
+        ..planned(job, qps().count() as u32)
+    }
+}
+
+/// What is known of a collective before it has run, over so many QPs of data.
+pub fn planned(job: &Job, qps: u32) -> CollectiveReport {
+    let candidates = &job.choice.candidates;
+    CollectiveReport {
+        name: job.config.name.clone(),
+        op: job.config.op.name().to_owned(),
+        algorithm: job.pattern.name().to_owned(),
+        protocol: job.protocol().name().to_owned(),
+        root: job.config.op.has_root().then_some(job.config.root),
+        model_time_s: candidates.first().map(|best| best.time_us / 1e6),
+        alternatives: alternatives(candidates),
+        nodes: job.nodes,
+        ranks: job.ranks.len() as u32,
+        channels: job.channels,
+        qps,
+        dtype: job.config.dtype.name().to_owned(),
+        count: job.count,
+        bytes: job.bytes,
+        iterations: job.repeats()[1],
+        time_s: None,
+        algbw_gbytes_per_s: None,
+        busbw_gbytes_per_s: None,
+        status: FlowStatus::Unfinished,
+        nvlink_bytes: 0,
+        waiting_to_receive: 0.0,
+        waiting_to_send: 0.0,
         extrapolated: false,
         estimated_error: None,
         simulated_share: None,

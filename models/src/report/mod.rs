@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::switch::{StormFrames, WatchdogAction};
 
+pub use collective::planned;
 pub use make::{make, make_with};
 pub use name::Name;
 pub use pauses::{Held, PauseEdge, PauseRoot, PauseRow, PauseTree, Pauses, Root, RootKind};

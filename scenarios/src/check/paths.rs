@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use models::fabric::Role;
+use models::collective::Link;
+use models::fabric::{QpInfo, Role};
 use models::ids::{NodeId, PortId};
 use models::load_balance::EcmpSeed;
 use models::nic::{NicConfig, Recovery};
@@ -84,7 +85,13 @@ impl Notes<'_> {
     pub(super) fn collectives(&mut self) {
         let plan = self.plan;
         let [dscp, _] = plan.spec.nccl.dscps();
-        for qp in plan.wiring.qps.iter().filter(|qp| matches!(qp.role, Role::Data { .. })) {
+        // TCP sends again what is lost
+        let over_rdma = |qp: &&QpInfo| {
+            let Role::Data { job, .. } = qp.role else { return false };
+            let mut all = plan.wiring.jobs[job as usize].connections.iter();
+            !all.any(|joined| matches!(joined.link, Link::Remote { sockets: true, .. }))
+        };
+        for qp in plan.wiring.qps.iter().filter(over_rdma) {
             let Some(nic) = plan.spec.nics[qp.source as usize].as_deref() else { continue };
             let priority = nic.qos.priority(dscp);
             if !nic.pfc.priorities.contains(&priority) {

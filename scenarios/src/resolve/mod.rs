@@ -299,6 +299,11 @@ impl Loaded {
         load_found(self.origin.clone(), &options)
     }
 
+    /// Its text as it is written, and what was set on top of it.
+    pub fn written_text(&self) -> (&str, &[String]) {
+        (&self.origin.text, &self.options.set)
+    }
+
     /// The elements of an array of the scenario, such as `fault`, each as TOML on one line.
     pub(crate) fn array_of(&self, key: &str) -> Vec<String> {
         let elements = self.place.tree.get(key).and_then(Node::as_array);

@@ -4,6 +4,8 @@ pub(crate) mod flows;
 mod measure;
 mod rename;
 mod series;
+mod shape;
+mod sizes;
 
 use std::collections::BTreeMap;
 
@@ -12,6 +14,8 @@ use serde::Serialize;
 pub use flows::{Comparison, FlowError, SizeBin, SlowdownPercentiles, Summary, compare_flows};
 pub use measure::{Item, Measure, Pair};
 pub use series::{Sample, SeriesComparison};
+pub use shape::{LossSign, Shape, ShapeKind};
+pub use sizes::{SizeComparison, SizePair, compare_sizes};
 
 use crate::run::{Run, Writer};
 use rename::rename;

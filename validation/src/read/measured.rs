@@ -17,46 +17,48 @@ const KINDS: &str = "tables of SONiC (`show pfc counters`, `show priority-group 
 /// SONiC may be in one file.
 pub fn read_measured<P: AsRef<Path>>(paths: &[P]) -> Result<Measured, ReadError> {
     let mut measured = Measured::default();
-    for path in paths {
-        read(path.as_ref(), &mut measured)?;
+    for path in paths.iter().map(AsRef::as_ref) {
+        let found = counters(path, &read_text(path)?)?;
+        measured.merge(found.ok_or(ReadError::Kind { path: path.to_owned(), expected: KINDS })?);
     }
     Ok(measured)
 }
 
-fn read(path: &Path, measured: &mut Measured) -> Result<(), ReadError> {
-    let text = read_text(path)?;
+/// The counters in a text, if it has some.
+pub(super) fn counters(path: &Path, text: &str) -> Result<Option<Measured>, ReadError> {
+    let mut measured = Measured::default();
     let file = path.display().to_string();
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let mut told = |kind: &str, places: usize, what: &str| {
         let plural = if places == 1 { "" } else { "s" };
         measured.files.push(format!("{file}: {kind}, {places} {what}{plural}"));
     };
-    if ethtool::is(&text) {
-        let values = ethtool::parse(path, &text)?;
+    if ethtool::is(text) {
+        let values = ethtool::parse(path, text)?;
         told("ethtool -S", values.len(), "counter");
         let place = stem;
         measured.add(Counters { place, named: false, source: Source::Ethtool, file, values });
-        return Ok(());
+        return Ok(Some(measured));
     }
-    if let Some(format) = rdma::format(&text) {
-        let devices = rdma::parse(path, &text, &format)?;
+    if let Some(format) = rdma::format(text) {
+        let devices = rdma::parse(path, text, &format)?;
         told("counters of RDMA devices", devices.len(), "device");
         for (device, values) in devices {
             let (named, file) = (device.is_some(), file.clone());
             let place = device.unwrap_or_else(|| stem.clone());
             measured.add(Counters { place, named, source: Source::Rdma, file, values });
         }
-        return Ok(());
+        return Ok(Some(measured));
     }
-    if sonic::is(&text)
-        && let Some(ports) = sonic::parse(path, &text)?
+    if sonic::is(text)
+        && let Some(ports) = sonic::parse(path, text)?
     {
         told("tables of SONiC", ports.len(), "port");
         for (place, values) in ports {
             let file = file.clone();
             measured.add(Counters { place, named: true, source: Source::Switch, file, values });
         }
-        return Ok(());
+        return Ok(Some(measured));
     }
-    Err(ReadError::Kind { path: path.to_owned(), expected: KINDS })
+    Ok(None)
 }

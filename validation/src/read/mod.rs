@@ -1,22 +1,28 @@
 //! Readers, one for each format.
 
+mod any;
 mod ethtool;
 mod fct;
 mod measured;
+mod nccl;
 pub(crate) mod ns3;
+mod perftest;
 mod pfc;
 mod rdma;
 pub(crate) mod report;
 pub(crate) mod series;
 mod sonic;
 mod stats;
+mod tables;
 mod text;
 
 use std::path::Path;
 
+pub use any::{Reading, read_any, read_any_bytes};
 pub use fct::{Ns3Flow, read_fct};
 pub use measured::read_measured;
 pub use report::read_report;
+pub use tables::{read_measured_tables, read_tables};
 
 use scenarios::packed;
 

@@ -20,7 +20,12 @@ pub fn read_report(path: &Path) -> Result<Report, ReadError> {
             return Err(ReadError::Missing { folder: path.to_owned(), expected: "report.json" });
         }
     }
-    checked(&file, from_json(&file, &read_text(&file)?)?)
+    parse_report(&file, &read_text(&file)?)
+}
+
+/// The report that this text is.
+pub(super) fn parse_report(file: &Path, text: &str) -> Result<Report, ReadError> {
+    checked(file, from_json(file, text)?)
 }
 
 /// A report with the series beside it, or the means over the reports of several seeds.
@@ -42,7 +47,7 @@ pub(super) fn parse(file: &Path, text: &str) -> Result<Run, ReadError> {
         return mean(&runs)
             .ok_or_else(|| line_error(file, 1, "at least one seed was expected".to_owned()));
     }
-    let report = checked(file, from_json(file, text)?)?;
+    let report = parse_report(file, text)?;
     let mut run = of_report(&report);
     let folder = file.parent().unwrap_or(Path::new("")).join("series");
     if let Some(path) = find(&folder, &["ports.csv"]) {

@@ -9,10 +9,21 @@ use crate::error::ReadError;
 
 /// The content of `path`, which must be text; a gzip file is unpacked, whatever its name.
 pub(crate) fn read_text(path: &Path) -> Result<String, ReadError> {
-    let failed = |source| ReadError::Open { path: path.to_owned(), source };
-    let mut bytes = packed::read(path).map_err(failed)?;
+    text_of(path, read_bytes(path)?)
+}
+
+/// The content of `path`; a gzip file is unpacked, whatever its name.
+pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, ReadError> {
+    packed::read(path).map_err(|source| ReadError::Open { path: path.to_owned(), source })
+}
+
+/// These bytes as text: UTF-8, or UTF-16 if they begin with its mark (PowerShell's `>` writes that).
+pub(crate) fn text_of(path: &Path, mut bytes: Vec<u8>) -> Result<String, ReadError> {
     if bytes.starts_with(b"\xef\xbb\xbf") {
         bytes.drain(..3);
+    }
+    if let Some(text) = utf16(&bytes) {
+        return Ok(text);
     }
     String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
@@ -21,9 +32,30 @@ pub(crate) fn read_text(path: &Path) -> Result<String, ReadError> {
     })
 }
 
+fn utf16(bytes: &[u8]) -> Option<String> {
+    let unit: fn([u8; 2]) -> u16 = match bytes.get(..2)? {
+        [0xff, 0xfe] => u16::from_le_bytes,
+        [0xfe, 0xff] => u16::from_be_bytes,
+        _ => return None,
+    };
+    let units = bytes[2..].chunks_exact(2).map(|pair| unit([pair[0], pair[1]]));
+    Some(
+        char::decode_utf16(units).map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER)).collect(),
+    )
+}
+
 /// The first of these files that is in the folder, itself or as `.gz`.
 pub(crate) fn find(folder: &Path, names: &[&str]) -> Option<PathBuf> {
     names.iter().map(|name| packed::find(&folder.join(name))).find(|file| file.is_file())
+}
+
+/// The beginning of a text: so many bytes at most, and no half character.
+pub(crate) fn head(text: &str, bytes_max: usize) -> &str {
+    let mut end = text.len().min(bytes_max);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
 }
 
 pub(crate) fn line_error(path: &Path, line: u64, message: String) -> ReadError {

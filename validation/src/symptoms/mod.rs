@@ -216,7 +216,7 @@ impl std::fmt::Display for Diagnosis {
 const WIDTH: usize = 98;
 
 /// Words in lines, set in under the first.
-fn wrapped(label: &str, words: &str) -> String {
+pub(crate) fn wrapped(label: &str, words: &str) -> String {
     let indent = if label.starts_with("    ") { 15 } else { 4 };
     let (mut text, mut line) = (String::new(), label.to_owned());
     for word in words.split(' ') {

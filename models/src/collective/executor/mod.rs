@@ -46,6 +46,8 @@ pub struct LaneInfo {
     pub protocol: Protocol,
     /// Ranks of its job.
     pub ranks: u32,
+    /// Channels of its job.
+    pub channels: u32,
     /// So many lanes of a channel have warps of their own, and so that part of its rate.
     pub groups: u32,
     /// The thread block that it runs on, which others may share: see [`Executor::add_block`].
@@ -71,6 +73,7 @@ fn latency(config: &HostConfig, protocol: Protocol) -> ProtocolLatency {
             slice: config.slice_latency,
             nvlink: config.nvlink.latency,
             proxy: config.proxy_latency,
+            rate: None,
         },
     }
 }

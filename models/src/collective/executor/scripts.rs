@@ -128,7 +128,9 @@ impl Executor {
 
     /// The lanes of a rank begin their next repetition.
     pub(super) fn begin_rank(&mut self, now: Time, job: u32, seat: usize) {
-        let at = now + self.config.launch_latency;
+        let lanes = &self.jobs[job as usize].seats[seat].lanes;
+        let channels = lanes.first().map_or(0, |lane| self.lanes[*lane as usize].info.channels);
+        let at = now + self.launch(channels);
         let job = &mut self.jobs[job as usize];
         let lanes = &job.seats[seat].lanes;
         job.running[seat].1 = lanes.len() as u32;

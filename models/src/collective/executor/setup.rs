@@ -62,7 +62,7 @@ impl Executor {
             }
         }
         if info.sizes.is_empty() {
-            let begin = info.start + self.config.launch_latency;
+            let begin = info.start + self.launch(info.channels);
             self.agenda.push(Reverse((begin, Action::Begin(number))));
         }
         self.lanes.push(Lane {
@@ -86,6 +86,11 @@ impl Executor {
             info,
         });
         number
+    }
+
+    /// From the start of a repetition to its first slices, on so many channels.
+    pub(super) fn launch(&self, channels: u32) -> Delta {
+        self.config.launch_latency + self.config.channel_latency * u64::from(channels)
     }
 
     /// Makes the steps of a lane wait for those of others of its rank, as its program says; `blocks`

@@ -44,7 +44,8 @@ impl Executor {
         let slice = |bytes| Bytes::new(info.wire(state.slice, bytes));
         let sent = slice(primitive.sent().bytes);
         let config = &self.config;
-        let ProtocolLatency { slice: own, nvlink: fence, .. } = latency(config, info.protocol);
+        let ProtocolLatency { slice: own, nvlink: fence, rate, .. } =
+            latency(config, info.protocol);
         // half of the warps hide nothing of the fence behind other data (see `groups`)
         let mut begun = now + own + if info.groups > 1 { fence } else { Delta::ZERO };
         let mut taken = if primitive.recv.any() { slice(primitive.bytes) } else { Bytes::ZERO };
@@ -58,7 +59,8 @@ impl Executor {
             done = done.max(*free);
         };
         let block = &mut self.blocks[info.block as usize];
-        let rate = Rate::from_bps(config.channel_rate.bps() / u64::from(info.groups));
+        let rate = rate.unwrap_or(config.channel_rate);
+        let rate = Rate::from_bps(rate.bps() / u64::from(info.groups));
         pass(block, rate, sent.max(taken));
         if primitive.multicast {
             let own = slice(primitive.bytes).get();

@@ -1,0 +1,13 @@
+//! Logs of nccl-tests.
+
+#![no_main]
+
+use std::path::Path;
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    // so that the reader of this kind is the one that is asked
+    let text = [b"# Collective test starting: all_reduce_perf\n".as_slice(), bytes].concat();
+    let _ = validation::read_any_bytes(Path::new("fuzz"), text);
+});
