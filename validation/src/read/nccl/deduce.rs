@@ -16,16 +16,19 @@ pub(super) fn complete(
     mentioned: Option<&str>,
 ) {
     if let Some(last) = ranks.keys().next_back().filter(|last| **last < RANKS_MAX) {
-        table.ranks = Some(last + 1);
         let hosts: BTreeSet<&str> = ranks.values().map(|(host, _)| host.as_str()).collect();
         match ranks.len() as u32 == last + 1 {
-            true => table.hosts = Some(hosts.len() as u32),
+            true => {
+                table.ranks = Some(last + 1);
+                table.hosts = Some(hosts.len() as u32);
+            }
+            // whoever left lines out may have left out the last ones, too
             false => warn(
                 table,
                 format!(
-                    "{} of {} lines of ranks are there: hosts are not known",
-                    ranks.len(),
-                    last + 1
+                    "{} lines of ranks are there, and the last one is of rank {last}: ranks and \
+                     hosts are not known",
+                    ranks.len()
                 ),
             ),
         }

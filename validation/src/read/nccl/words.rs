@@ -33,8 +33,9 @@ fn tag(text: &str) -> usize {
         return 1;
     }
     if let Some(colour) = text.strip_prefix("\u{1b}[") {
-        let end = colour.find(|c: char| !(c.is_ascii_digit() || c == ';'));
-        return end.map_or(text.len(), |end| 2 + end + 1).min(text.len());
+        // what ends it is a letter, or in a damaged line any character
+        let mut end = colour.char_indices().filter(|(_, c)| !(c.is_ascii_digit() || *c == ';'));
+        return end.next().map_or(text.len(), |(end, c)| 2 + end + c.len_utf8());
     }
     if let Some(length) = stream(text) {
         return length;
@@ -140,6 +141,8 @@ mod tests {
             ("[node01:02943] 15 more [", "[node01:02943] 15 more ["),
             ("\u{1b}[31mred\u{1b}[0m", " red "),
             ("\u{1b}[", " "),
+            // what a fuzzer found: it ends with something that is no letter
+            ("\u{1b}[2\u{fffd}8", " 8"),
         ];
         for (line, text) in cases {
             assert_eq!(untagged(line), text, "{line}");
