@@ -41,6 +41,10 @@ fn all_eras() {
     let table = one(&format!("{}{}{row}", rank(0, "a", ""), rank(1, "b", "")));
     assert_eq!(table.rows[0].out_of_place.unwrap().wrong, Some(4e-7));
     assert_eq!((table.rows[0].root, table.hosts), (None, Some(2)));
+    // lines of ranks left out, the last ones too: 16 ranks say 93.75 / 50 = 2 x 15 / 16
+    let row = "  1000000000     250000000   float     sum    20000   50.00   93.75  4e-07    20000   50.00   93.75  4e-07\n";
+    let table = one(&format!("{}{}{row}", rank(0, "a", ""), rank(8, "b", "")));
+    assert_eq!((table.ranks, table.hosts), (Some(16), None));
     // 2026: iterations, cputime, timestamp
     let wide = "# nccl-tests version 2.19.6 nccl-headers=23003 nccl-library=22903\n# Collective test starting: all_reduce_perf\n# nThread 1 nGpus 1 minBytes 1 maxBytes 1 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0 unalign: 0\n#       size         count      type   redop    root  cputime   algbw   busbw  #wrong    i_min    i_max    i_p99    i_cv%  cputime   algbw   busbw  #wrong    i_min    i_max    i_p99    i_cv%           timestamp\n  1000000000     250000000     float     sum      -1  20000.0   50.00   50.00       0  19000.0  21000.0  21000.0     1.00  25000.0   40.00   40.00     N/A  1.00  2.00  3.00  4.00  2026-06-01 12:00:00\n# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 45 \n#\n# Collective test concluded: all_reduce_perf\n";
     let table = one(wide);
